@@ -1,0 +1,115 @@
+"""Collects what a watcher sees and hands it to the writer, a batch at a time.
+
+The hot side (``calls``, ``visits``, ``define``) only appends; making arrays and writing happens in the background.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trueline.frameworks.base import Tally
+from trueline.store.columns import CALL_COLUMNS, LEVELS, PHASES, VISIT_COLUMNS, Batch, Payload
+from trueline.store.writer import RankWriter
+
+ROWS_HELD = 512
+"""Calls that are collected before they go to the writer."""
+
+MOST_TROUBLES = 20
+"""Faults of ours after which we stop recording: something is wrong for good."""
+
+
+class Notebook:
+    """What a watcher writes into; see ``frameworks.base.Notebook``."""
+
+    def __init__(self, writer: RankWriter) -> None:
+        self._writer = writer
+        self.calls: list[int] = []
+        self.visits: list[int] = []
+        self.missing: list[tuple[int, str]] = []
+        self.step = 0
+        self.tally = Tally()
+        self.next_call = itertools.count().__next__
+        self.next_tensor = itertools.count().__next__
+        self._numbers: dict[str, dict[Any, int]] = {
+            table: {} for table in ("names", "modules", "stacks", "trees", "layouts")
+        }
+        self._fresh: dict[str, list[list[Any]]] = {}
+        self._events: list[dict[str, Any]] = []
+        self._troubles: dict[str, int] = {}
+        self._last = time.monotonic()
+        self.tensors = 0
+
+    @property
+    def broken(self) -> str:
+        """Why nothing can be recorded any more; empty while all is well."""
+        if self._writer.failed:
+            return self._writer.failed
+        if sum(self._troubles.values()) >= MOST_TROUBLES:
+            return "; ".join(self._troubles)
+        return ""
+
+    def define(self, table: str, key: Any, row: Callable[[], list[Any]]) -> int:
+        """The number of something that repeats; ``row`` gives its content the first time."""
+        numbers = self._numbers[table]
+        number = numbers.get(key)
+        if number is None:
+            number = numbers.setdefault(key, len(numbers))
+            self._fresh.setdefault(table, []).append([number, *row()])
+        return number
+
+    def hand_over(
+        self,
+        statistics: Callable[[], Any] | None = None,
+        payloads: list[Payload] | None = None,
+        done: Callable[[], None] | None = None,
+    ) -> None:
+        """Sends tensors to be read and stored, with all calls seen so far."""
+        batch = Batch(statistics=statistics, payloads=payloads or [], done=done)
+        self._fill(batch)
+        self._writer.submit(batch)
+
+    def flush(self) -> None:
+        """Sends everything seen so far to the writer."""
+        batch = Batch()
+        self._fill(batch)
+        self._writer.submit(batch)
+
+    def flush_if_due(self) -> None:
+        if len(self.calls) > ROWS_HELD * len(CALL_COLUMNS) or time.monotonic() - self._last > 1.0:
+            self.flush()
+
+    def event(self, kind: str, message: str) -> None:
+        self._events.append({"kind": kind, "message": message})
+
+    def trouble(self, error: BaseException) -> None:
+        """Notes a fault of ours: the call it happened in is counted as not recorded."""
+        text = f"internal fault: {type(error).__name__}: {error}"
+        if text not in self._troubles:
+            self.event("fault", text)
+        self._troubles[text] = self._troubles.get(text, 0) + 1
+        self.tally.miss(text)
+
+    def _fill(self, batch: Batch) -> None:
+        calls, self.calls = self.calls, []
+        visits, self.visits = self.visits, []
+        batch.definitions, self._fresh = self._fresh, {}
+        batch.missing, self.missing = self.missing, []
+        batch.events, self._events = self._events, []
+        batch.calls = np.array(calls, dtype=np.int64).reshape(-1, len(CALL_COLUMNS))
+        batch.visits = np.array(visits, dtype=np.int64).reshape(-1, len(VISIT_COLUMNS))
+        self._count(batch)
+        self._last = time.monotonic()
+
+    def _count(self, batch: Batch) -> None:
+        tally = self.tally
+        tally.visits += len(batch.visits)
+        levels, phases = batch.calls[:, 1], batch.calls[:, 2]
+        for level, phase in {(int(a), int(b)) for a, b in zip(levels, phases, strict=True)}:
+            name = f"{LEVELS[level].value} {PHASES[phase].value}"
+            count = int(((levels == level) & (phases == phase)).sum())
+            tally.calls[name] = tally.calls.get(name, 0) + count

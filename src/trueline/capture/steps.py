@@ -1,0 +1,39 @@
+"""When a training step begins and ends."""
+
+from __future__ import annotations
+
+
+class StepClock:
+    """Counts steps from 0. They end with ``optimizer.step()`` (found) or where the program says so (told). A program
+    that tells is believed: from then on what is found no longer counts. Its first word usually comes right after
+    the first optimizer step, and means the same one."""
+
+    def __init__(self, steps: tuple[int, ...] | None) -> None:
+        self._steps = None if steps is None else frozenset(steps)
+        self._last = max(steps) if steps else -1
+        self._telling = False
+        self.now = 0
+
+    @property
+    def wanted(self) -> bool:
+        return self._steps is None or self.now in self._steps
+
+    @property
+    def over(self) -> bool:
+        """Whether every wanted step has been."""
+        return self._steps is not None and self.now > self._last
+
+    def found(self) -> bool:
+        """An optimizer has stepped; True if a step ended with that."""
+        if self._telling:
+            return False
+        self.now += 1
+        return True
+
+    def told(self) -> bool:
+        """The program says that a step ends; True if one does."""
+        first, self._telling = not self._telling, True
+        if first and self.now == 1:
+            return False
+        self.now += 1
+        return True

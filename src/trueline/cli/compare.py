@@ -1,0 +1,96 @@
+"""``trueline compare``: two Runs -> the call that went wrong first."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from trueline.cli.options import Parser, add_json_file, exit_code, numbers, written
+
+if TYPE_CHECKING:
+    from trueline.report.subject import ComparisonView
+
+
+def parser() -> Parser:
+    options = Parser(
+        "compare",
+        "Compares two Runs and names the call that went wrong first. Exit code 1 where something did.",
+        "trueline compare runs/good runs/bad --html report.html",
+    )
+    options.add_argument("reference", metavar="REFERENCE", help="the Run to trust")
+    options.add_argument("candidate", metavar="CANDIDATE", help="the Run to judge")
+    options.add_argument("--standard", default="honest", metavar="S", help="rules to judge by: honest (default), ptdbg")
+    options.add_argument("--csv", metavar="FILE", help="write all tensors with ptdbg's columns")
+    add_json_file(options, "the whole comparison")
+    options.add_argument("--html", metavar="FILE", help="write one page that opens from disk")
+    options.add_argument("--step", type=numbers, metavar="N", help="only these steps: 2 or 2,4-6")
+    options.add_argument("--rank", type=numbers, metavar="N", help="only these ranks")
+    options.add_argument("--no-replay", action="store_true", help="do not replay suspects in float64")
+    options.add_argument("--rows", type=int, default=12, metavar="N", help="calls in the table (default: 12)")
+    return options
+
+
+def run(options: argparse.Namespace) -> int:
+    from trueline.cli.progress import progress
+    from trueline.diagnose import compare_runs
+    from trueline.report.wording import measured
+
+    with progress(sys.stderr) as advance:
+        comparison = compare_runs(
+            options.reference,
+            options.candidate,
+            standard=options.standard,
+            steps=options.step,
+            ranks=options.rank,
+            replay=False if options.no_replay else None,
+            progress=advance,
+        )
+    try:
+        code = exit_code(comparison.verdict, measured(comparison.counts))
+        try:
+            _write_files(comparison, options)
+            if options.json != "-":
+                _print(comparison, options)
+        except BrokenPipeError:
+            _reader_left()
+        return code
+    finally:
+        comparison.close()
+
+
+def _write_files(comparison: ComparisonView, options: argparse.Namespace) -> None:
+    if options.csv:
+        from trueline.report.csv import write_csv
+
+        with written(options.csv) as stream:
+            write_csv(comparison, stream)
+    if options.html:
+        from trueline.report.html import write_html
+
+        with written(options.html) as stream:
+            write_html(comparison, stream)
+    if options.json:
+        from trueline.report.json import write_json
+
+        with written(options.json) as stream:
+            write_json(comparison, stream)
+
+
+def _print(comparison: ComparisonView, options: argparse.Namespace) -> None:
+    from trueline.report.blocks import BLANK, line
+    from trueline.report.terminal import write
+    from trueline.report.text import comparison_blocks
+
+    blocks = comparison_blocks(comparison, rows=options.rows, html_written=bool(options.html))
+    files = [name for name in (options.html, options.csv, options.json) if name and name != "-"]
+    if files:
+        blocks += [BLANK, line(f"written: {', '.join(files)}", "dim")]
+    write(blocks)
+
+
+def _reader_left() -> None:
+    """``| head`` closed the pipe: the verdict stands, nobody reads the rest."""
+    from trueline.cli.main import let_go
+
+    let_go(sys.stdout)

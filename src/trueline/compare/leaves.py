@@ -1,0 +1,170 @@
+"""Which tensor of a candidate call is which tensor of its reference call.
+
+Tensors of calls of the same name are paired by what they are to the call (input or output) and by their path in the
+arguments or the result. Most pairs of calls have the same trees, so that is decided once per pair of trees and done
+for whole columns at a time. Calls of different names are paired by path as far as that goes, then by order and size;
+of fused calls only the outputs are paired.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trueline.compare.align import Alignment, Match
+from trueline.records import Role
+from trueline.store.columns import CALL_COLUMNS, NONE, ROLES, Integers
+from trueline.store.trace import Trace
+from trueline.tree import tensor_paths
+
+_ARGUMENTS, _RESULT = CALL_COLUMNS.index("arguments"), CALL_COLUMNS.index("result")
+_OUTPUT = ROLES.index(Role.OUTPUT)
+
+Leaf = tuple[bool, str, int]
+"""Whether it is an output, its path, its row in ``Trace.visits``."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeafPairs:
+    """Rows sorted by ``row``, the row of the alignment; ``reference`` and ``candidate`` are rows of ``Trace.visits``,
+    -1 where that side has no such tensor; ``output`` says whether the tensor is one."""
+
+    row: Integers
+    reference: Integers
+    candidate: Integers
+    output: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+    def bounds(self, rows: int) -> tuple[Integers, Integers]:
+        """First and last leaf of each of so many rows of the alignment."""
+        numbers = np.arange(rows)
+        return np.searchsorted(self.row, numbers, side="left"), np.searchsorted(self.row, numbers, side="right")
+
+
+def pair_leaves(alignment: Alignment, reference: Trace, candidate: Trace) -> LeafPairs:
+    """The pairs of tensors of all calls that both sides have."""
+    both = np.flatnonzero((alignment.reference != NONE) & (alignment.candidate != NONE))
+    plain = both[alignment.match[both] <= int(Match.MOVED)]
+    starts = [_first_visits(reference), _first_visits(candidate)]
+    left, right = alignment.reference[plain], alignment.candidate[plain]
+    same = _same_structure(reference, left, candidate, right, starts)
+    quick = _expand(plain[same], left[same], right[same], starts, reference)
+    slow_rows = np.concatenate([plain[~same], np.setdiff1d(both, plain)])
+    slow = [
+        (row, *leaves)
+        for row in slow_rows.tolist()
+        for leaves in _pair_by_path(
+            reference, int(alignment.reference[row]), candidate, int(alignment.candidate[row]), starts,
+            Match(int(alignment.match[row])),
+        )
+    ]
+    slow_columns = np.array(slow, dtype=np.int64).reshape(-1, 4)
+    columns = np.concatenate([quick, slow_columns]) if len(slow) else quick
+    columns = columns[np.argsort(columns[:, 0], kind="stable")]
+    return LeafPairs(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3].astype(bool))
+
+
+def _first_visits(trace: Trace) -> Integers:
+    """The first row of ``visits`` of each call, with one more entry for the end."""
+    return np.append(np.searchsorted(trace.visits[:, 0], trace.column("id"), side="left"), len(trace.visits))
+
+
+def _same_structure(
+    reference: Trace, left: Integers, candidate: Trace, right: Integers, starts: list[Integers]
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Whether two calls have the same tensors under the same paths; decided once per distinct pair of trees."""
+    count_left, count_right = (
+        starts[side][positions + 1] - starts[side][positions] for side, positions in ((0, left), (1, right))
+    )
+    trees = np.stack(
+        [
+            reference.columns[left, _ARGUMENTS],
+            reference.columns[left, _RESULT],
+            candidate.columns[right, _ARGUMENTS],
+            candidate.columns[right, _RESULT],
+        ],
+        axis=1,
+    )
+    distinct, inverse = np.unique(trees, axis=0, return_inverse=True)
+    paths: list[dict[int, dict[int, str]]] = [{}, {}]
+
+    def paths_of(side: int, number: int) -> dict[int, str]:
+        trace = (reference, candidate)[side]
+        if number not in paths[side]:
+            paths[side][number] = dict(tensor_paths(trace.trees.get(number)))
+        return paths[side][number]
+
+    alike = np.array(
+        [
+            paths_of(0, a) == paths_of(1, c) and paths_of(0, b) == paths_of(1, d)
+            for a, b, c, d in distinct.tolist()
+        ],
+        dtype=bool,
+    )
+    found = count_left == count_right
+    return found & alike[inverse.reshape(-1)] if len(distinct) else found
+
+
+def _expand(
+    rows: Integers, left: Integers, right: Integers, starts: list[Integers], reference: Trace
+) -> Integers:
+    """All leaves of pairs of calls of the same structure, as columns: row, reference, candidate, output."""
+    counts = starts[0][left + 1] - starts[0][left]
+    total = int(counts.sum())
+    within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+    at_left = np.repeat(starts[0][left], counts) + within
+    at_right = np.repeat(starts[1][right], counts) + within
+    output = (reference.visits[at_left, 2] == _OUTPUT).astype(np.int64)
+    return np.stack([np.repeat(rows, counts), at_left, at_right, output], axis=1)
+
+
+def _leaves(trace: Trace, position: int, starts: Integers) -> list[Leaf]:
+    first, last = int(starts[position]), int(starts[position + 1])
+    return [
+        (role == _OUTPUT, trace.path_of(position, leaf), first + offset)
+        for offset, (_, leaf, role, _, _) in enumerate(trace.visits[first:last].tolist())
+    ]
+
+
+def _pair_by_path(
+    reference: Trace, left: int, candidate: Trace, right: int, starts: list[Integers], match: Match
+) -> list[tuple[int, int, int]]:
+    theirs, ours = _leaves(reference, left, starts[0]), _leaves(candidate, right, starts[1])
+    if match is Match.FUSED:
+        theirs, ours = ([leaf for leaf in side if leaf[0]] for side in (theirs, ours))
+    waiting = {leaf[:2]: leaf for leaf in ours}
+    pairs: list[tuple[int, int, int]] = []
+    lonely: list[Leaf] = []
+    for leaf in theirs:
+        partner = waiting.get(leaf[:2])
+        if partner is not None and (match <= Match.MOVED or _size(reference, leaf) == _size(candidate, partner)):
+            pairs.append((leaf[2], waiting.pop(leaf[:2])[2], int(leaf[0])))
+        else:
+            lonely.append(leaf)
+    rest = list(waiting.values())
+    if match > Match.MOVED:
+        pairs += _pair_by_size(reference, lonely, candidate, rest)
+        return sorted(pairs, key=lambda pair: pair[1])  # what only one of two different calls has says nothing
+    pairs += [(leaf[2], NONE, int(leaf[0])) for leaf in lonely]
+    pairs += [(NONE, leaf[2], int(leaf[0])) for leaf in rest]
+    return pairs
+
+
+def _pair_by_size(
+    reference: Trace, theirs: list[Leaf], candidate: Trace, ours: list[Leaf]
+) -> list[tuple[int, int, int]]:
+    pairs = []
+    for leaf in theirs:
+        size = _size(reference, leaf)
+        partner = next((other for other in ours if other[0] == leaf[0] and _size(candidate, other) == size), None)
+        if partner is not None:
+            ours.remove(partner)
+            pairs.append((leaf[2], partner[2], int(leaf[0])))
+    return pairs
+
+
+def _size(trace: Trace, leaf: Leaf) -> int:
+    size = 1
+    for extent in trace.layouts[int(trace.visits[leaf[2], 4])].shape:
+        size *= extent
+    return size

@@ -1,0 +1,74 @@
+"""PyTorch as an Adapter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from trueline.frameworks.base import Notebook, Scope, Watcher
+
+
+class TorchAdapter:
+    """Answers what a capture asks of PyTorch."""
+
+    name = "torch"
+
+    def __init__(self) -> None:
+        self._hooks: list[Any] = []
+
+    def version(self) -> str:
+        return str(torch.__version__)
+
+    def devices(self) -> Iterable[str]:
+        accelerator = getattr(torch, "accelerator", None)
+        if accelerator is None or not accelerator.is_available():
+            return [f"cpu ({torch.get_num_threads()} threads)"]
+        kind = accelerator.current_accelerator().type
+        backend = getattr(torch, kind)
+        names = [getattr(backend, "get_device_name", lambda number: kind)(n) for n in range(backend.device_count())]
+        return [f"{kind}:{number} {name}" for number, name in enumerate(names)]
+
+    def rank(self) -> tuple[int, int]:
+        """(rank, world size), from the process group if there is one, else from torchrun's environment."""
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank(), distributed.get_world_size()
+        return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+    def seed(self) -> int | None:
+        return int(torch.initial_seed())
+
+    def seed_all(self, seed: int, deterministic: bool) -> None:
+        torch.manual_seed(seed)
+        if deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+            torch.use_deterministic_algorithms(True)
+            torch.backends.cudnn.deterministic = True
+            torch.backends.cudnn.benchmark = False
+
+    def watcher(self, notebook: Notebook, scope: Scope) -> Watcher:
+        from trueline.frameworks.torch.doors import TorchWatcher
+
+        return TorchWatcher(notebook, scope)
+
+    def on_optimizer(self, begins: Callable[[Any], None], ends: Callable[[Any], None]) -> None:
+        """Has ``begins`` and ``ends`` called with each optimizer, before and after its step."""
+        from torch.optim import optimizer
+
+        self._hooks = [
+            optimizer.register_optimizer_step_pre_hook(lambda instance, args, kwargs: begins(instance)),
+            optimizer.register_optimizer_step_post_hook(lambda instance, args, kwargs: ends(instance)),
+        ]
+
+    def off_optimizer(self) -> None:
+        """Takes the hooks away; must not be called from inside one of them, while torch walks their list."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+
+
+def make() -> TorchAdapter:
+    return TorchAdapter()

@@ -1,0 +1,109 @@
+"""Records the backward of one forward call: the gradients that reach its outputs and those it sends to its inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from trueline.frameworks.torch.graph import Border
+from trueline.store.columns import NONE
+
+if TYPE_CHECKING:
+    from trueline.frameworks.torch.watch import OpenCall, Watch
+
+NoTorchFunction = torch._C.DisableTorchFunction
+
+
+class BackwardWatch:
+    """Waits at the border nodes of a call; writes one backward Call when all of them have run."""
+
+    __slots__ = ("_call", "_fired", "_handles", "_result", "_step", "_watch", "arrived", "departed", "waits")
+
+    def __init__(self, watch: Watch, call: OpenCall, result: int, border: Border) -> None:
+        self._watch = watch
+        self._call = (
+            call.number, call.level, call.trait.name_id, call.nth, call.module, call.context, call.tree, call.stack,
+        )  # fmt: skip
+        self._result = result
+        self._step = watch.notebook.step
+        self.waits = len(border.nodes) - 1
+        self._fired = 0
+        self.arrived: dict[int, torch.Tensor] = {}
+        self.departed: dict[int, torch.Tensor] = {}
+        for node, arrivals, departures in border.nodes:
+            node.register_hook(_Hook(self, arrivals, departures))
+
+    def fire(
+        self,
+        arrivals: list[tuple[int, int]],
+        departures: list[tuple[int, int]],
+        sent: tuple[Any, ...],
+        received: tuple[Any, ...],
+    ) -> None:
+        """One border node has run: ``received`` are the gradients that reached it, ``sent`` those it sends on."""
+        for position, leaf in arrivals:
+            gradient = received[position]
+            if gradient is not None:
+                self.arrived[leaf] = gradient
+        for position, leaf in departures:
+            gradient = sent[position]
+            if gradient is not None:
+                earlier = self.departed.get(leaf)
+                self.departed[leaf] = gradient if earlier is None else earlier + gradient
+        self._fired += 1
+        if self._fired > self.waits:
+            self.close()
+
+    def close(self) -> None:
+        """Writes the backward call, if any gradient came by."""
+        if self._fired:
+            self._write()
+        self._fired = 0
+        self.arrived = {}
+        self.departed = {}
+
+    def _write(self) -> None:
+        watch = self._watch
+        notebook, look = watch.notebook, watch.desk.look
+        forward, level, name, nth, module, context, tree, stack = self._call
+        arrived, departed = self.arrived, self.departed
+        number = notebook.next_call()
+        key = (tree, self._result, tuple(arrived), tuple(departed))
+        arguments, result = watch.backward_trees(key)
+        visits: list[int] = []
+        position = 0
+        for gradient in arrived.values():
+            visits += (number, position, 0, *look(gradient))
+            position += 1
+        for gradient in departed.values():
+            visits += (number, position, 1, *look(gradient))
+            position += 1
+        notebook.visits += visits
+        notebook.calls += (
+            number, level, 1, name, nth, self._step, module, context, watch.state.number, forward, arguments, result,
+            NONE, stack,
+        )  # fmt: skip
+
+
+class _Hook:
+    """What a node calls after it has run."""
+
+    __slots__ = ("_arrivals", "_departures", "_watch")
+
+    def __init__(
+        self, watch: BackwardWatch, arrivals: list[tuple[int, int]], departures: list[tuple[int, int]]
+    ) -> None:
+        self._watch = watch
+        self._arrivals = arrivals
+        self._departures = departures
+
+    def __call__(self, sent: tuple[Any, ...], received: tuple[Any, ...]) -> None:
+        owner = self._watch._watch
+        if not owner.looking:
+            return
+        try:
+            with NoTorchFunction():
+                self._watch.fire(self._arrivals, self._departures, sent, received)
+        except Exception as error:
+            owner.notebook.trouble(error)

@@ -1,0 +1,154 @@
+"""Opens and closes every way by which calls reach a Watch, and is the Watcher that a capture drives.
+
+    function mode         torch's Python API
+    global module hooks   which module is running; calls of modules themselves
+    dispatch mode         kernels (level kernel, or the witness)
+    splices               autograd.Function.apply, collectives, compiled functions, new threads
+"""
+
+from __future__ import annotations
+
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.modules import module as torch_modules
+
+from trueline.frameworks.base import Notebook, Scope
+from trueline.frameworks.torch import regions
+from trueline.frameworks.torch.modes import ApiMode, KernelMode, StackLifted, Traits, push, remove
+from trueline.frameworks.torch.modules import ModuleWatch
+from trueline.frameworks.torch.splice import Splice
+from trueline.frameworks.torch.watch import NoTorchFunction, Watch
+from trueline.records import Level
+
+
+class TorchWatcher:
+    """Looks at a PyTorch program."""
+
+    def __init__(self, notebook: Notebook, scope: Scope) -> None:
+        self.watch = Watch(notebook, scope)
+        self._scope = scope
+        self._traits = Traits(self.watch)
+        self._mode = ApiMode(self.watch, self._traits)
+        self._modules = ModuleWatch(self.watch, self._traits)
+        self._kernels: KernelMode | None = None
+        self._hooks: list[Any] = []
+        self._undo: list[Callable[[], Any]] = []
+
+    def start(self) -> None:
+        if self.watch.looking:
+            return
+        self.watch.looking = True
+        self.watch.selection.new_step()
+        levels = self._scope.levels
+        self._hook_modules()
+        self._undo += [self._unhook_modules, self.watch.state.modules.clear]
+        if Level.KERNEL in levels or self._scope.witness:
+            self._kernels = KernelMode(
+                self.watch, self._traits, record=Level.KERNEL in levels, witness=self._scope.witness
+            )
+            self._kernels.__enter__()
+            self._undo.append(self._leave_kernels)
+        if Level.API in levels:
+            self._open_api()
+
+    def pause(self) -> None:
+        if not self.watch.looking:
+            return
+        self.watch.looking = False
+        while self._undo:
+            self._undo.pop()()
+        with NoTorchFunction():
+            self.watch.end_step()
+
+    def settle(self) -> None:
+        with NoTorchFunction():
+            self.watch.desk.launch()
+
+    def _open_api(self) -> None:
+        push(self._mode)
+        self._undo.append(lambda: remove(self._mode))
+        self._splice(torch.autograd.Function.apply.__func__, self._custom_function)  # type: ignore[attr-defined]
+        for function in regions.collectives():
+            self._splice(function, self._collective)
+        for function in regions.compiled_functions():
+            self._splice(function, self._compiled)
+        maker = regions.compiler()
+        if maker is not None:
+            self._splice(maker, self._compile)
+        self._splice(threading.Thread._bootstrap_inner, self._thread)  # type: ignore[attr-defined]
+
+    def _splice(self, function: Any, handler: Any) -> None:
+        if isinstance(function, types.FunctionType):
+            self._undo.append(Splice(function, handler).undo)
+
+    def _leave_kernels(self) -> None:
+        assert self._kernels is not None, "left once, after entering"
+        self._kernels.__exit__(None, None, None)
+        self._kernels = None
+
+    def _hook_modules(self) -> None:
+        self._hooks = [
+            torch_modules.register_module_forward_pre_hook(self._modules.before),
+            torch_modules.register_module_forward_hook(self._modules.after, always_call=True),
+        ]
+
+    def _unhook_modules(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def optimizer_begins(self, optimizer: Any) -> None:
+        if self.watch.looking:
+            self.watch.enter_optimizer(optimizer)
+
+    def optimizer_ends(self, optimizer: Any) -> None:
+        if self.watch.looking:
+            self.watch.leave_optimizer()
+
+    # The handlers below run in the place of a function, in the user's context: modes are on.
+
+    def _custom_function(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        kind = args[0]
+        name = f"{kind.__module__}.{kind.__qualname__}.apply"
+        trait = self._traits.named(name, mutates=True)
+        return self.watch.call_outside(trait, original, args, kwargs, skip_first=True)
+
+    def _collective(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        trait = self._traits.named(f"torch.distributed.{original.__name__}", mutates=True)
+        wait = original.__name__ not in regions.POINT_TO_POINT
+        return self.watch.call_outside(trait, original, args, kwargs, wait=wait)
+
+    def _compiled(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.watch.notebook.tally.miss("inside of a torch.compile region (its inputs and outputs are recorded)")
+        with NoTorchFunction():
+            self.watch.desk.settle()
+        trait = self._traits.named(f"torch.compile.{regions.compiled_name(original)}", mutates=True)
+
+        def run(*inner: Any, **named: Any) -> Any:
+            self._unhook_modules()  # the compiler would look into hooks and modes of ours
+            try:
+                with StackLifted():
+                    return original(*inner, **named)
+            finally:
+                self._hook_modules()
+
+        return self.watch.call_outside(trait, run, args, kwargs)
+
+    def _compile(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        made = original(*args, **kwargs)
+        function = made if isinstance(made, types.FunctionType) else getattr(made, "forward", None)
+        if regions.is_compiled(function):
+            self._splice(function, self._compiled)
+        return made
+
+    def _thread(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self.watch.looking or args[0].name.startswith("trueline"):
+            return original(*args, **kwargs)
+        push(self._mode)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            remove(self._mode)

@@ -1,0 +1,138 @@
+"""Argument trees of torch calls: found once, then known by their shape.
+
+``flatten`` turns arguments into a hashable key and a list of tensors. Equal keys mean equal trees, so the JSON of a
+tree is written once however often the call is made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any
+
+import torch
+
+from trueline.tree import Tree
+
+TENSOR = "$t"
+Key = Any
+
+PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
+_ATOMS = frozenset({int, float, bool, str, type(None)})
+_TEXT_LIMIT = 80
+
+
+def flatten(value: Any, leaves: list[torch.Tensor]) -> Key:
+    """The key of a value; its tensors are appended to ``leaves`` in order."""
+    kind = type(value)
+    if kind in PLAIN_TENSORS:
+        leaves.append(value)
+        return TENSOR
+    if kind in _ATOMS:
+        return (kind, value)
+    if kind is tuple or kind is list:
+        return (kind, tuple([flatten(item, leaves) for item in value]))
+    return _flatten_other(value, kind, leaves)
+
+
+def _flatten_other(value: Any, kind: type, leaves: list[torch.Tensor]) -> Key:
+    if isinstance(value, torch.Tensor):
+        leaves.append(value)
+        return TENSOR
+    if isinstance(value, torch.Size):
+        return ("$size", tuple(value))
+    if isinstance(value, torch.dtype):
+        return ("$dtype", str(value).rpartition(".")[2])
+    if isinstance(value, torch.device):
+        return ("$device", str(value))
+    if isinstance(value, dict):
+        return (dict, tuple([(_plain_key(key), flatten(item, leaves)) for key, item in value.items()]))
+    if isinstance(value, slice):
+        return ("$slice", tuple([flatten(part, leaves) for part in (value.start, value.stop, value.step)]))
+    if value is Ellipsis:
+        return ("$ellipsis", True)
+    if kind is complex:
+        return ("$complex", (value.real, value.imag))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        fields = zip(value._fields, value, strict=True)
+        return ("$record", _type_name(kind), tuple([(name, flatten(item, leaves)) for name, item in fields]))
+    if isinstance(value, tuple | list | set | frozenset):  # torch.return_types.max and other structured tuples
+        return (tuple if isinstance(value, tuple) else list, tuple([flatten(item, leaves) for item in value]))
+    if dataclasses.is_dataclass(value):
+        fields = ((field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value))
+        return ("$record", _type_name(kind), tuple([(name, flatten(item, leaves)) for name, item in fields]))
+    if isinstance(value, int | float):  # numpy scalars, enumerations, symbolic integers
+        return _number_key(value)
+    return ("$object", _type_name(kind), _text_of(value))
+
+
+def _number_key(value: Any) -> Key:
+    try:
+        return (float, float(value)) if isinstance(value, float) else (int, int(value))
+    except Exception:
+        return ("$object", _type_name(type(value)), "")
+
+
+def _plain_key(key: Any) -> Any:
+    return key if isinstance(key, str | int) else str(key)[:_TEXT_LIMIT]
+
+
+def _type_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _text_of(value: Any) -> str:
+    """A short text that is the same in every process: nothing with an address in it."""
+    if isinstance(value, enum.Enum | torch.layout | torch.memory_format | type):
+        return str(value)[:_TEXT_LIMIT]
+    name = getattr(value, "__qualname__", "")
+    return name[:_TEXT_LIMIT] if isinstance(name, str) else ""
+
+
+def tree_of(key: Key, first_leaf: int = 0) -> tuple[Tree, int]:
+    """The tree behind a key, tensors numbered from ``first_leaf``; also gives the next number."""
+    if key == TENSOR:
+        return {"$t": first_leaf}, first_leaf + 1
+    kind, content = key[0], key[1]
+    if kind is float:
+        return _float_tree(content), first_leaf
+    if kind in _ATOMS:
+        return content, first_leaf
+    if kind is list:
+        return _items(content, first_leaf)
+    if kind is tuple:
+        items, first_leaf = _items(content, first_leaf)
+        return {"$tuple": items}, first_leaf
+    if kind is dict:
+        return _pairs(content, first_leaf)
+    if kind == "$record":
+        fields, first_leaf = _pairs(key[2], first_leaf)
+        return {"$record": content, "fields": fields}, first_leaf
+    if kind == "$slice":
+        parts, first_leaf = _items(content, first_leaf)
+        return {"$slice": parts}, first_leaf
+    if kind == "$object":
+        return {"$object": content, "text": key[2]}, first_leaf
+    return {kind: list(content) if isinstance(content, tuple) else content}, first_leaf
+
+
+def _items(keys: tuple[Key, ...], first_leaf: int) -> tuple[list[Tree], int]:
+    trees = []
+    for key in keys:
+        tree, first_leaf = tree_of(key, first_leaf)
+        trees.append(tree)
+    return trees, first_leaf
+
+
+def _pairs(pairs: tuple[tuple[Any, Key], ...], first_leaf: int) -> tuple[Tree, int]:
+    found = []
+    for name, key in pairs:
+        tree, first_leaf = tree_of(key, first_leaf)
+        found.append([name, tree])
+    if all(isinstance(name, str) and not name.startswith("$") for name, _ in found):
+        return dict(found), first_leaf
+    return {"$dict": found}, first_leaf
+
+
+def _float_tree(value: float) -> Tree:
+    return value if value == value and value not in (float("inf"), float("-inf")) else {"$float": str(value)}

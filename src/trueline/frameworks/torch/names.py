@@ -1,0 +1,156 @@
+"""What we know of a torch function when it is first seen: its public name and how to treat it.
+
+The public name is the one users write (``torch.nn.functional.linear``), found by looking through torch's own
+namespaces; nothing is listed by hand but the few functions that need another treatment, each with its reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+RECORD = 0
+SKIP = 1
+"""Asks about a tensor (shape, device, …) or handles objects: no numbers come out of it."""
+TRANSPARENT = 2
+"""Made of other torch calls, which are the ones worth recording."""
+
+
+@dataclass(slots=True)
+class Trait:
+    """How one torch function is treated. ``name_id`` is the number of its name in the Run; ``wanted`` says whether
+    the user's filters let it through. ``hidden`` are positions of arguments that it changes without a trace in their
+    version counters."""
+
+    name: str
+    treatment: int
+    mutates: bool = False
+    hidden: tuple[int, ...] = ()
+    name_id: int = -1
+    wanted: bool = True
+
+
+_GETTERS_OF_VALUES = frozenset({"T", "H", "mT", "mH", "real", "imag"})
+"""Properties that give a new tensor; all other properties only tell something about one."""
+
+_TRANSPARENT = frozenset(
+    {
+        "torch.Tensor.backward",
+        "torch.Tensor.__deepcopy__",
+        "torch.Tensor.register_hook",
+        "torch.Tensor.register_post_accumulate_grad_hook",
+        "torch.Tensor.__iter__",  # a Python loop over unbind
+        "torch.nn.functional.multi_head_attention_forward",
+    }
+)
+
+_HIDDEN_MUTATION = {
+    "torch.nn.functional.batch_norm": (1, 2),  # running mean and variance
+    "torch.batch_norm": (3, 4),
+    "torch.nn.functional.instance_norm": (1, 2),
+    "torch.instance_norm": (3, 4),
+}
+
+_METADATA = frozenset(
+    """
+    size stride dim ndimension numel nelement element_size storage_offset data_ptr storage untyped_storage
+    typed_storage storage_type get_device is_contiguous is_floating_point is_complex is_signed is_inference is_neg
+    is_conj is_pinned is_shared is_set_to is_same_size is_coalesced is_distributed is_tensor is_storage
+    _is_view _version requires_grad_ retain_grad type dense_dim sparse_dim result_type can_cast promote_types
+    get_default_dtype set_default_dtype is_grad_enabled is_inference_mode_enabled is_autocast_enabled
+    __len__ __hash__ __repr__ __str__ __format__ __dir__ __reduce__ __reduce_ex__ __setstate__ __getstate__
+    __array__ __array_wrap__ __cuda_array_interface__ __dlpack__ __dlpack_device__ __contains__ __torch_dispatch__
+    numpy tolist share_memory_ refine_names rename rename_ align_to names has_names dim_order
+    _typed_storage _make_subclass _make_wrapper_subclass as_subclass _nested_tensor_size sym_size sym_numel
+    _has_compatible_shallow_copy_type _is_zerotensor _reduce_ex_internal _rebuild_from_type_v2 _get_tracing_state
+    broadcast_shapes iinfo finfo pin_memory _sync _pin_memory record_stream get_rng_state set_rng_state
+    initial_seed manual_seed seed _assert_async _assert_scalar compile is_deterministic_algorithms_warn_only_enabled
+    are_deterministic_algorithms_enabled _has_symbolic_sizes_strides __class__ _use_count _backward_hooks
+    set_ _set_size unsafe_storage data_type layout
+    """.split()
+)
+
+_WITHOUT_NUMBERS = ("torch.ops.profiler.", "torch._C._set_", "torch._C._is_", "torch._C._get_", "torch.autograd.profiler.")
+
+_IN_PLACE_OPERATORS = frozenset(
+    "__iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __imod__ __ipow__ __iand__ __ior__ __ixor__ __ilshift__ "
+    "__irshift__ __imatmul__ __idiv__ __setitem__".split()
+)
+
+
+class Names:
+    """Maps torch's function objects to their public names."""
+
+    def __init__(self) -> None:
+        self._names: dict[Any, str] = {}
+        namespaces = (
+            ("torch.nn.functional", torch.nn.functional),
+            ("torch.linalg", torch.linalg),
+            ("torch.fft", torch.fft),
+            ("torch.special", torch.special),
+            ("torch.nn.init", torch.nn.init),
+            ("torch.Tensor", torch.Tensor),
+            ("torch.sparse", torch.sparse),
+            ("torch", torch),
+            ("torch._C._nn", torch._C._nn),
+            ("torch._VF", torch._VF),
+            ("torch._C._linalg", torch._C._linalg),
+            ("torch._C._fft", torch._C._fft),
+            ("torch._C._special", torch._C._special),
+        )
+        for prefix, namespace in namespaces:
+            for attribute in dir(namespace):
+                self._enter(prefix, attribute, getattr(namespace, attribute, None))
+
+    def _enter(self, prefix: str, attribute: str, value: Any) -> None:
+        if not callable(value) or isinstance(value, type):
+            return
+        try:
+            self._names.setdefault(value, f"{prefix}.{attribute}")
+        except TypeError:  # not hashable, so not a function that could reach us
+            return
+
+    def trait(self, function: Any) -> Trait:
+        """Decides how to treat a function, once."""
+        property_name = _property_name(function)
+        if property_name is not None:
+            keep = property_name in _GETTERS_OF_VALUES and function.__name__ == "__get__"
+            return Trait(f"torch.Tensor.{property_name}", RECORD if keep else SKIP)
+        name = self.name(function)
+        short = name.rpartition(".")[2]
+        if name in _TRANSPARENT or name.startswith(("torch.nn.init.", "torch.autograd.")):
+            return Trait(name, TRANSPARENT)
+        if short in _METADATA or name.startswith(_WITHOUT_NUMBERS):
+            return Trait(name, SKIP)
+        in_place = short in _IN_PLACE_OPERATORS or (short.endswith("_") and not short.endswith("__"))
+        mutates = in_place or name in _HIDDEN_MUTATION or _schema_mutates(function)
+        return Trait(name, RECORD, mutates, _HIDDEN_MUTATION.get(name, ()))
+
+    def name(self, function: Any) -> str:
+        try:
+            known = self._names.get(function)
+        except TypeError:
+            known = None
+        if known is not None:
+            return known
+        if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+            return f"torch.ops.{str(function).replace('::', '.')}"
+        owner = getattr(function, "__objclass__", None)
+        if owner is not None and issubclass(owner, torch._C.TensorBase):
+            return f"torch.Tensor.{function.__name__}"
+        module = getattr(function, "__module__", None) or "torch"
+        return f"{module}.{getattr(function, '__qualname__', getattr(function, '__name__', type(function).__name__))}"
+
+
+def _property_name(function: Any) -> str | None:
+    """The property behind a getter or setter (``Tensor.shape.__get__``), None for anything else."""
+    if getattr(function, "__name__", "") not in ("__get__", "__set__", "__delete__"):
+        return None
+    return getattr(getattr(function, "__self__", None), "__name__", "?")
+
+
+def _schema_mutates(function: Any) -> bool:
+    schema = getattr(function, "_schema", None)
+    return bool(schema is not None and schema.is_mutable)

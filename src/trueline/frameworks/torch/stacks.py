@@ -1,0 +1,71 @@
+"""Where in the user's code a call was made, found cheaply.
+
+Inside a module's forward only the frames up to the module's own call are walked; what lies above was found when the
+module was entered. Frames of torch and of trueline are left out: the user wants their own line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from trueline.frameworks.base import Notebook
+from trueline.store.columns import NONE
+
+DEPTH = 64
+KEPT = 24
+_CALL_IMPL = torch.nn.Module._call_impl.__code__
+_OURS = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, os.path.dirname(os.path.dirname(__file__))))
+
+
+class Stacks:
+    """Numbers the source stacks of calls."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+        self._numbers: dict[Any, int] = {}
+        self._frames: dict[int, list[list[Any]]] = {NONE: []}
+        self._foreign: dict[CodeType, bool] = {}
+
+    def here(self, skip: int, above: int) -> int:
+        """The number of the stack of the caller, ``skip`` frames up; ``above`` is the stack at which the innermost
+        module was called (NONE outside of any module)."""
+        frame: FrameType | None = sys._getframe(skip)
+        foreign = self._foreign
+        key: list[Any] = []
+        depth = 0
+        while frame is not None and depth < DEPTH:
+            code = frame.f_code
+            if code is _CALL_IMPL and above != NONE:
+                key.append(above)
+                break
+            if code not in foreign:
+                foreign[code] = not code.co_filename.startswith(_OURS)
+            if foreign[code]:
+                key.append(code)
+                key.append(frame.f_lasti)
+            frame = frame.f_back
+            depth += 1
+        number = self._numbers.get(tuple(key))
+        return self._enter(tuple(key), skip, above) if number is None else number
+
+    def _enter(self, key: tuple[Any, ...], skip: int, above: int) -> int:
+        frames: list[list[Any]] = []
+        frame: FrameType | None = sys._getframe(skip + 1)
+        while frame is not None and len(frames) < KEPT:
+            code = frame.f_code
+            if code is _CALL_IMPL and above != NONE:
+                frames += self._frames.get(above, [])
+                break
+            if self._foreign.get(code, not code.co_filename.startswith(_OURS)):
+                frames.append([code.co_filename, frame.f_lineno, code.co_name])
+            frame = frame.f_back
+        frames = [entry for entry in frames if not entry[0].startswith("<frozen ")][:KEPT]
+        number = self._notebook.define("stacks", key, lambda: [frames])
+        self._numbers[key] = number
+        self._frames[number] = frames
+        return number

@@ -1,0 +1,426 @@
+"""Sees calls and writes them down: what went in, what came out, which gradients came back.
+
+Nothing here patches torch; ``doors.py`` opens the ways by which calls arrive.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from trueline.frameworks.base import Notebook, Scope
+from trueline.frameworks.torch.backward import BackwardWatch
+from trueline.frameworks.torch.flatten import flatten, tree_of
+from trueline.frameworks.torch.graph import border_of, input_edges
+from trueline.frameworks.torch.names import Trait
+from trueline.frameworks.torch.selection import Selection
+from trueline.frameworks.torch.stacks import Stacks
+from trueline.frameworks.torch.tensors import TensorDesk
+from trueline.records import Level, Role
+from trueline.store.columns import LEVELS, NONE, ROLES
+from trueline.tree import Tree, tensor_paths
+
+_next_sequence = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+_grad_enabled = torch.is_grad_enabled
+_graph_task = torch._C._current_graph_task_id
+NoTorchFunction = torch._C.DisableTorchFunction
+
+INPUT, OUTPUT, PARAMETER = (ROLES.index(role) for role in (Role.INPUT, Role.OUTPUT, Role.PARAMETER))
+API, MODULE, KERNEL = (LEVELS.index(level) for level in (Level.API, Level.MODULE, Level.KERNEL))
+
+
+class ThreadState(threading.local):
+    """What one thread is in the middle of."""
+
+    def __init__(self) -> None:
+        self.modules: list[tuple[int, int, Any]] = []
+        """The modules being called: (number, stack at the call, module)."""
+        self.optimizer = NONE
+        self.open = 0
+        """How many recorded calls are running; counted for the witness."""
+        self.number = _thread_number()
+
+
+_thread_numbers: dict[int, int] = {}
+
+
+def _thread_number() -> int:
+    if threading.current_thread() is threading.main_thread():
+        return 0
+    return _thread_numbers.setdefault(threading.get_ident(), len(_thread_numbers) + 1)
+
+
+class OpenCall:
+    """A call between its begin and its end."""
+
+    __slots__ = (
+        "context",
+        "edges",
+        "first_sequence",
+        "inputs",
+        "level",
+        "module",
+        "mutates",
+        "nth",
+        "number",
+        "stack",
+        "trait",
+        "tree",
+        "versions",
+        "visits",
+    )
+
+    number: int
+    level: int
+    trait: Trait
+    nth: int
+    module: int
+    context: int
+    stack: int
+    tree: int
+    inputs: list[torch.Tensor]
+    visits: list[int]
+    mutates: bool
+    versions: list[int]
+    edges: list[tuple[int, Any, int]] | None
+    first_sequence: int
+
+
+class Watch:
+    """Writes calls into a notebook."""
+
+    def __init__(self, notebook: Notebook, scope: Scope) -> None:
+        self.notebook = notebook
+        self.scope = scope
+        self.state = ThreadState()
+        self.desk = TensorDesk(notebook, scope)
+        self.stacks = Stacks(notebook)
+        self.selection = Selection(scope)
+        self._trees: dict[Any, int] = {}
+        self._results: dict[Any, int] = {}
+        self._paths: dict[int, list[str]] = {}
+        self._counts: dict[tuple[int, int], int] = {}
+        self._stacks_wanted = scope.stacks
+        self._backward_wanted = scope.backward
+        self._witness = scope.witness
+        self._contexts = {
+            text: notebook.define("names", text, lambda text=text: [text])  # type: ignore[misc]
+            for text in ("recompute", "backward", "optimizer")
+        }
+        self._in_backward = self._contexts["backward"]
+        self._backward_trees: dict[Any, tuple[int, int]] = {}
+        self.backwards: list[BackwardWatch] = []
+        self.looking = False
+
+    def call(self, trait: Trait, function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None) -> Any:
+        """Makes a call and records it. Faults of ours never reach the caller."""
+        try:
+            call = self.begin(API, trait, args, kwargs, 4)
+        except Exception as error:
+            self.notebook.trouble(error)
+            call = None
+        if call is None:
+            return function(*args, **kwargs) if kwargs else function(*args)
+        state = self.state
+        state.open += 1
+        try:
+            result = function(*args, **kwargs) if kwargs else function(*args)
+        except BaseException as error:
+            self.abort(call, error)
+            raise
+        finally:
+            state.open -= 1
+        try:
+            self.end(call, result)
+        except Exception as error:
+            self.notebook.trouble(error)
+        return result
+
+    def call_outside(
+        self,
+        trait: Trait,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        skip_first: bool = False,
+        wait: bool = False,
+    ) -> Any:
+        """Like ``call``, for functions that are entered with the modes on; they stay on inside. ``wait`` asks to
+        wait for a result that comes later before it is read."""
+        call = None
+        try:
+            with NoTorchFunction():
+                call = self.begin(API, trait, args[1:] if skip_first else args, kwargs, 5)
+        except Exception as error:
+            self.notebook.trouble(error)
+        if call is None:
+            return function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            self.abort(call, error)
+            raise
+        if wait and hasattr(result, "wait"):
+            result.wait()
+        try:
+            with NoTorchFunction():
+                self.end(call, result)
+        except Exception as error:
+            self.notebook.trouble(error)
+        return result
+
+    def kernel(self, trait: Trait, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Runs and records one kernel, seen below autograd."""
+        call = None
+        try:
+            call = self.begin(KERNEL, trait, args, kwargs, 4)
+        except Exception as error:
+            self.notebook.trouble(error)
+        result = function(*args, **kwargs)
+        if call is not None:
+            try:
+                self.end(call, result)
+            except Exception as error:
+                self.notebook.trouble(error)
+        return result
+
+    def enter_optimizer(self, optimizer: Any) -> None:
+        """An optimizer's step begins: what is called now belongs to it."""
+        state = self.state
+        state.optimizer = self._contexts["optimizer"]
+        kind = type(optimizer).__qualname__
+        number = self.notebook.define("modules", ("optimizer", kind), lambda: ["optimizer", kind])
+        self.selection.module(number, "optimizer")
+        state.modules.append((number, NONE, None))
+
+    def leave_optimizer(self) -> None:
+        state = self.state
+        state.optimizer = NONE
+        if state.modules and state.modules[-1][2] is None:
+            state.modules.pop()
+
+    def begin(
+        self,
+        level: int,
+        trait: Trait,
+        args: Any,
+        kwargs: dict[str, Any] | None,
+        skip: int,
+        parameters: dict[str, torch.Tensor] | None = None,
+    ) -> OpenCall | None:
+        """Writes down what goes in; None where this call is not wanted."""
+        notebook, state = self.notebook, self.state
+        place = (level, trait.name_id)
+        nth = self._counts.get(place, 0)
+        self._counts[place] = nth + 1
+        modules = state.modules
+        module, above = (modules[-1][0], modules[-1][1]) if modules else (NONE, NONE)
+        if not trait.wanted or (self.selection.narrow and not self.selection.takes(trait.name, nth, module)):
+            return None
+        call = OpenCall()
+        call.number = number = notebook.next_call()
+        call.level, call.trait, call.nth, call.module = level, trait, nth, module
+        leaves: list[torch.Tensor] = []
+        key: Any = (tuple([flatten(value, leaves) for value in args]), None)
+        if kwargs:
+            key = (key[0], tuple([(name, flatten(value, leaves)) for name, value in kwargs.items()]))
+        first_parameter = len(leaves)
+        if parameters:
+            key = (*key, tuple(parameters))
+            leaves.extend(parameters.values())
+        tree = self._trees.get(key)
+        call.tree = self._enter_arguments(key) if tree is None else tree
+        call.inputs = leaves
+        visits: list[int] = []
+        look = self.desk.look
+        for position, tensor in enumerate(leaves):
+            seen = look(tensor)
+            visits += (number, position, INPUT if position < first_parameter else PARAMETER, *seen)
+        call.visits = visits
+        call.mutates = trait.mutates or bool(
+            kwargs and (kwargs.get("out") is not None or kwargs.get("inplace"))
+        )
+        call.edges = None
+        call.versions = []
+        if call.mutates:
+            call.versions = [_version(tensor) for tensor in leaves]
+            call.edges = input_edges(leaves)
+            self.desk.before_change(_may_change(trait, leaves, kwargs))
+        call.first_sequence = _next_sequence()
+        call.context = state.optimizer
+        if _graph_task() != -1:
+            call.context = self._contexts["recompute" if _recomputing() else "backward"]
+        call.stack = self.stacks.here(skip, above) if self._stacks_wanted else NONE
+        return call
+
+    def end(self, call: OpenCall, result: Any) -> None:
+        """Writes down what came out."""
+        inputs = call.inputs
+        outputs: list[torch.Tensor] = []
+        key: Any = flatten(result, outputs)
+        returned = len(outputs)
+        if not inputs and not returned:
+            return  # no tensor in, none out: nothing that numbers could be said of
+        changed: tuple[int, ...] = ()
+        if call.mutates:
+            changed = self._changed(call, outputs)
+            outputs += [inputs[position] for position in changed]
+        first = len(inputs)
+        place = (key, first, changed, call.tree if changed else 0)
+        tree = self._results.get(place)
+        if tree is None:
+            tree = self._enter_result(place)
+        visits = call.visits
+        look = self.desk.look
+        number = call.number
+        for position, tensor in enumerate(outputs, first):
+            visits += (number, position, OUTPUT, *look(tensor))
+        self._write(call, tree, NONE)
+        if self._backward_wanted and call.level != KERNEL and _grad_enabled():
+            edges = call.edges
+            for tensor in outputs:
+                if tensor.requires_grad:
+                    if edges is None:
+                        edges = input_edges(inputs)
+                    self._watch_backward(call, tree, outputs[:returned] if returned else outputs, first, edges)
+                    break
+
+    def abort(self, call: OpenCall, error: BaseException) -> None:
+        """Writes down a call that raised; the program decides what that means."""
+        try:
+            text = f"{type(error).__name__}: {error}"[:500]
+            if type(error).__name__ == "_StopRecomputationError":
+                text = "stopped by activation checkpointing: all it needed was recomputed"
+            raised = self.notebook.define("names", text, lambda: [text])
+            self._write(call, NONE, raised)
+        except Exception as trouble:
+            self.notebook.trouble(trouble)
+
+    def end_step(self) -> None:
+        """Closes a step: gradients that never came, tensors that wait."""
+        for backward in self.backwards:
+            backward.close()
+        self.backwards.clear()
+        self._counts.clear()
+        self.desk.end_step()
+
+    def paths(self, tree: int) -> list[str]:
+        """The paths of the leaves of a tree, in order."""
+        return self._paths[tree]
+
+    def _write(self, call: OpenCall, result: int, raised: int) -> None:
+        notebook = self.notebook
+        notebook.visits += call.visits
+        notebook.calls += (
+            call.number,
+            call.level,
+            1 if call.level == KERNEL and call.context == self._in_backward else 0,
+            call.trait.name_id,
+            call.nth,
+            notebook.step,
+            call.module,
+            call.context,
+            self.state.number,
+            NONE,
+            call.tree,
+            result,
+            raised,
+            call.stack,
+        )
+
+    def _changed(self, call: OpenCall, outputs: list[torch.Tensor]) -> tuple[int, ...]:
+        """Which inputs the call changed and did not return: positions among the input leaves."""
+        returned = {id(tensor) for tensor in outputs}
+        hidden = call.trait.hidden
+        if hidden:
+            self.desk.changed([call.inputs[position] for position in hidden if position < len(call.inputs)])
+        found = []
+        for position, (tensor, version) in enumerate(zip(call.inputs, call.versions, strict=True)):
+            if _version(tensor) != version or position in hidden:
+                self.desk.changed([tensor])
+                if id(tensor) not in returned:
+                    returned.add(id(tensor))
+                    found.append(position)
+        return tuple(found)
+
+    def _watch_backward(
+        self, call: OpenCall, result: int, outputs: list[torch.Tensor], first: int, edges: list[tuple[int, Any, int]]
+    ) -> None:
+        border = border_of(outputs, first, edges, call.first_sequence, self._witness)
+        if border is not None and border.nodes:
+            watch = BackwardWatch(self, call, result, border)
+            if watch.waits:
+                self.backwards.append(watch)
+
+    def backward_trees(self, key: tuple[int, int, tuple[int, ...], tuple[int, ...]]) -> tuple[int, int]:
+        """The trees of a backward call: the outputs whose gradients arrived, the inputs whose gradients left."""
+        found = self._backward_trees.get(key)
+        if found is not None:
+            return found
+        arguments, result, arrived, departed = key
+        inputs, outputs = self._paths[arguments], self._paths[result]
+        arriving = {outputs[leaf - len(inputs)]: {"$t": position} for position, leaf in enumerate(arrived)}
+        leaving = {inputs[leaf]: {"$t": len(arrived) + position} for position, leaf in enumerate(departed)}
+        trees = self._define_tree(("arrived", key), arriving), self._define_tree(("departed", key), leaving)
+        self._backward_trees[key] = trees
+        return trees
+
+    def _enter_arguments(self, key: Any) -> int:
+        args, first = [], 0
+        for item in key[0]:
+            tree, first = tree_of(item, first)
+            args.append(tree)
+        kwargs: dict[str, Tree] = {}
+        for name, item in key[1] or ():
+            kwargs[name], first = tree_of(item, first)
+        whole: dict[str, Tree] = {"args": args, "kwargs": kwargs}
+        if len(key) > 2:
+            whole["parameters"] = {name: {"$t": first + position} for position, name in enumerate(key[2])}
+        number = self._trees[key] = self._define_tree(("arguments", key), whole)
+        return number
+
+    def _enter_result(self, place: tuple[Any, int, tuple[int, ...], int]) -> int:
+        key, first, changed, arguments = place
+        tree, following = tree_of(key, first)
+        whole: dict[str, Tree] = {"out": tree}
+        for position, leaf in enumerate(changed):
+            whole[self._paths[arguments][leaf]] = {"$t": following + position}
+        number = self._results[place] = self._define_tree(("result", place), whole)
+        return number
+
+    def _define_tree(self, key: Any, tree: Tree) -> int:
+        number = self.notebook.define("trees", key, lambda: [tree])
+        self._paths[number] = [path for _, path in sorted(tensor_paths(tree))]
+        return number
+
+
+def _version(tensor: torch.Tensor) -> int:
+    try:
+        return tensor._version
+    except RuntimeError:  # inference tensors have none
+        return -1
+
+
+def _may_change(trait: Trait, leaves: list[torch.Tensor], kwargs: dict[str, Any] | None) -> list[torch.Tensor]:
+    """The tensors that a call might change: for most in-place calls the first one, but lists and out= can be any."""
+    if kwargs and kwargs.get("out") is not None:
+        return leaves
+    short = trait.name.rpartition(".")[2]
+    single = not short.startswith("_") and not trait.hidden and short.endswith("_")
+    return leaves[:1] if single else leaves
+
+
+def _recomputing() -> bool:
+    """Whether activation checkpointing is running the forward again."""
+    import sys
+
+    frame = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code.co_filename.endswith("checkpoint.py") and "torch" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False

@@ -1,0 +1,347 @@
+"""What rounding, and the differences of its inputs, can do to an output.
+
+An output of a numerically sound operator is what exact arithmetic would make of slightly different inputs. So one set
+of numbers says both how rounding and how a difference of the inputs shows: the *amplifications*, relative change of
+the output per relative change of an input (in the L2 norm, for changes without a common direction). They are estimated
+from the magnitudes of the tensors alone; where large terms cancel, the small output shows it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trueline.judge.evidence import CallEvidence, TensorEvidence
+from trueline.ops.facts import Kind
+from trueline.records import Phase
+
+_ACCUMULATOR = 2.0**-24
+"""Half precision is summed in single precision by every sound kernel."""
+_TENSOR_FLOAT = 2.0**-11
+"""What float32 factors are rounded to in TF32."""
+_OUTPUT_SINGLE, _OUTPUT_HALF = 8.0, 1.5
+"""Roundings of the output that are allowed: functions differ by a few units between libraries, but in half precision
+they are computed in single and rounded once."""
+_SUMMATION = 4.0
+_FREEDOM = 4.0
+"""How much larger than estimated the effect of an input's difference may be."""
+_SKETCH_FLOOR = 3e-6
+"""Below this, a distance estimated from sketches is noise of the sketches."""
+_KINK = 3.0
+_MEANS = frozenset(
+    """mean nanmean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d mse_loss
+    l1_loss smooth_l1_loss huber_loss nll_loss cross_entropy binary_cross_entropy binary_cross_entropy_with_logits kl_div
+    interpolate upsample grid_sample ctc_loss logsumexp""".split()
+)
+"""Reductions whose output is of the size of their inputs."""
+_LOSSES = frozenset("nll_loss cross_entropy binary_cross_entropy binary_cross_entropy_with_logits kl_div ctc_loss".split())
+
+
+@dataclass(slots=True)
+class Effect:
+    """The effect of one input on one output: ``amplification`` for small changes, ``growth`` of rounding inside, and
+    ``kinked`` where a change of size d flips a share d of the elements, which shows as its square root."""
+
+    tensor: TensorEvidence
+    amplification: float
+    growth: float = 1.0
+    kinked: bool = False
+
+
+@dataclass(slots=True)
+class Limit:
+    """The largest distance (and peak) that is explained: by rounding alone, and with the inputs' differences."""
+
+    rounding: float
+    inherited: float
+    inherited_peak: float
+
+    @property
+    def total(self) -> float:
+        return self.rounding + self.inherited
+
+    @property
+    def peak(self) -> float:
+        return 16.0 * (self.rounding + self.inherited_peak)
+
+
+def limit_of(evidence: CallEvidence, output: TensorEvidence) -> Limit:
+    """What honest arithmetic explains of the difference of one output."""
+    effects = effects_on(evidence, output)
+    unit = output.roundoff
+    rounding = (_OUTPUT_HALF if unit > 1e-4 else _OUTPUT_SINGLE) * unit
+    inherited = peak = 0.0
+    for effect in effects:
+        tensor = effect.tensor
+        step = min(unit, _ACCUMULATOR) * _SUMMATION * effect.growth + _input_rounding(evidence, tensor, unit)
+        rounding += _times(effect.amplification, step)
+        distance = tensor.distance if tensor.measured else 0.0
+        if distance > 0.0:
+            kink = _KINK * math.sqrt(distance) if effect.kinked else 0.0
+            inherited += _FREEDOM * _times(effect.amplification, distance) + kink
+            tip = max(distance, tensor.peak if tensor.peak == tensor.peak else distance)
+            peak += _FREEDOM * _times(effect.amplification, tip) + (1.0 if effect.kinked else 0.0)
+        if tensor.reference_dtype.is_exact and distance > 0.0:
+            inherited = peak = math.inf  # other indices or masks: anything may follow
+    if output.estimated:
+        rounding = max(rounding, _SKETCH_FLOOR)
+    return Limit(rounding, inherited, max(peak, inherited))
+
+
+def _input_rounding(evidence: CallEvidence, tensor: TensorEvidence, unit: float) -> float:
+    """Rounding of an input on the way in: autocast, or TF32."""
+    if not tensor.reference_dtype.digits:
+        return 0.0
+    if evidence.reduced_precision and evidence.facts.kind is Kind.CONTRACTION and unit <= _ACCUMULATOR:
+        return _TENSOR_FLOAT
+    finest = min(tensor.reference_dtype.epsilon, tensor.candidate_dtype.epsilon) / 2
+    return unit if finest < unit else 0.0
+
+
+def effects_on(evidence: CallEvidence, output: TensorEvidence) -> list[Effect]:
+    """The effects of all inputs (of a backward call also of what its forward call had) on one output."""
+    inputs = [tensor for tensor in related(evidence.inputs, output) if tensor.count and not tensor.only]
+    kind = evidence.facts.kind
+    if evidence.phase is Phase.BACKWARD:
+        saved = [tensor for tensor in evidence.saved if tensor.count and not tensor.only]
+        return _BACKWARD.get(kind, _other_backward)(evidence, inputs, saved, output)
+    return _FORWARD.get(kind, _other)(evidence, inputs, output)
+
+
+def related(inputs: list[TensorEvidence], output: TensorEvidence) -> list[TensorEvidence]:
+    """The inputs that one output depends on: calls over lists of tensors do the same to each place of the lists."""
+    if len(inputs) < 12:
+        return inputs
+    place = output.path.rpartition(".")[2]
+    lists = [tensor for tensor in inputs if tensor.path.count(".") >= 2]
+    if not place.isdigit() or len(lists) < len(inputs) // 2:
+        return inputs
+    return [t for t in inputs if t.path.count(".") < 2 or t.path.rpartition(".")[2] == place]
+
+
+def _times(amplification: float, value: float) -> float:
+    return amplification * value if value else 0.0
+
+
+def _ratio(above: float, below: float) -> float:
+    return above / below if below > 0.0 else (math.inf if above > 0.0 else 0.0)
+
+
+def _scale(tensor: TensorEvidence, output: TensorEvidence) -> float:
+    """The amplification of an operator that does not stretch distances."""
+    return _ratio(tensor.rms, output.rms) * max(1.0, math.sqrt(tensor.count / max(output.count, 1)))
+
+
+def _spread(tensor: TensorEvidence) -> float:
+    """Root mean square over standard deviation: what subtracting the mean costs."""
+    variance = tensor.rms**2 - tensor.mean**2
+    return min(_ratio(tensor.rms, math.sqrt(variance)) if variance > 0.0 else 1e4, 1e4)
+
+
+def _length(first: TensorEvidence, second: TensorEvidence, output: TensorEvidence) -> float:
+    """How many products go into one element, from the sizes: exact for matrices, near for the rest."""
+    return max(1.0, math.sqrt(first.count * second.count / max(output.count, 1)))
+
+
+def _plain(evidence: CallEvidence, inputs: list[TensorEvidence], output: TensorEvidence) -> list[Effect]:
+    return [Effect(tensor, _scale(tensor, output)) for tensor in inputs]
+
+
+def _product(evidence: CallEvidence, inputs: list[TensorEvidence], output: TensorEvidence) -> list[Effect]:
+    size = math.prod(tensor.rms for tensor in inputs if tensor.rms > 0.0)
+    return [Effect(tensor, max(1.0, _ratio(size, output.rms))) for tensor in inputs]
+
+
+def _singular(evidence: CallEvidence, inputs: list[TensorEvidence], output: TensorEvidence) -> list[Effect]:
+    return [
+        Effect(tensor, max(1.0, _scale(tensor, output), _ratio(tensor.rms, tensor.smallest)), kinked=True)
+        for tensor in inputs
+    ]
+
+
+def _contraction(evidence: CallEvidence, inputs: list[TensorEvidence], output: TensorEvidence) -> list[Effect]:
+    factors = sorted((t for t in inputs if len(t.shape) > 1), key=lambda t: -t.count)[:2]
+    effects = [Effect(tensor, max(1.0, _scale(tensor, output))) for tensor in inputs if tensor not in factors]
+    if len(factors) < 2:
+        return [*effects, *(Effect(tensor, 8.0, math.sqrt(tensor.count)) for tensor in factors)]
+    length = _length(factors[0], factors[1], output)
+    amplification = max(1.0, _ratio(math.sqrt(length) * factors[0].rms * factors[1].rms, output.rms))
+    return [*effects, *(Effect(tensor, amplification, math.sqrt(length)) for tensor in factors)]
+
+
+def _reduction(evidence: CallEvidence, inputs: list[TensorEvidence], output: TensorEvidence) -> list[Effect]:
+    effects = []
+    for tensor in inputs:
+        length = max(1.0, tensor.count / max(output.count, 1))
+        stretch = 2.0 if evidence.facts.name in _MEANS else math.sqrt(length)
+        effects.append(Effect(tensor, max(1.0, stretch * _ratio(tensor.rms, output.rms)), math.sqrt(length)))
+    return effects
+
+
+def _exponential(evidence: CallEvidence, inputs: list[TensorEvidence], output: TensorEvidence) -> list[Effect]:
+    return [Effect(tensor, 2.0 * max(1.0, tensor.rms, _ratio(tensor.rms, output.rms)), 4.0) for tensor in inputs]
+
+
+def _normalization(evidence: CallEvidence, inputs: list[TensorEvidence], output: TensorEvidence) -> list[Effect]:
+    effects = []
+    for tensor in inputs:
+        amplification = max(1.0, _scale(tensor, output))
+        if tensor is inputs[0]:
+            amplification = _spread(tensor)
+            if not output.path.startswith("out"):  # running statistics: means of the input, and of its square
+                amplification = max(amplification, _ratio(max(tensor.rms, tensor.rms**2), output.rms))
+        effects.append(Effect(tensor, amplification, 4.0))
+    return effects
+
+
+def _other(evidence: CallEvidence, inputs: list[TensorEvidence], output: TensorEvidence) -> list[Effect]:
+    return [Effect(tensor, 8.0 + _scale(tensor, output), 8.0) for tensor in inputs]
+
+
+def _sum_backward(
+    evidence: CallEvidence, inputs: list[TensorEvidence], saved: list[TensorEvidence], output: TensorEvidence
+) -> list[Effect]:
+    """Gradients of what was broadcast, repeated or picked several times are sums."""
+    effects = []
+    for tensor in inputs:
+        length = max(1.0, tensor.count / max(output.count, 1))
+        shrink = math.sqrt(tensor.count / max(output.count, 1))
+        ratio = _ratio(tensor.rms, output.rms)
+        effects.append(Effect(tensor, max(shrink, math.sqrt(length)) * ratio, math.sqrt(length)))
+    return effects
+
+
+def _select_backward(
+    evidence: CallEvidence, inputs: list[TensorEvidence], saved: list[TensorEvidence], output: TensorEvidence
+) -> list[Effect]:
+    effects = _sum_backward(evidence, inputs, saved, output)
+    return effects + [Effect(tensor, 0.0, kinked=True) for tensor in saved]
+
+
+def _product_backward(
+    evidence: CallEvidence, inputs: list[TensorEvidence], saved: list[TensorEvidence], output: TensorEvidence
+) -> list[Effect]:
+    others = [tensor for tensor in saved if not tensor.path.startswith("out")]
+    factor = max((tensor.rms for tensor in others if tensor.path != output.path), default=1.0)
+    effects = []
+    for tensor in inputs:
+        length = max(1.0, tensor.count / max(output.count, 1))
+        amplification = max(1.0, math.sqrt(length) * _ratio(tensor.rms * max(factor, 1e-30), output.rms))
+        effects.append(Effect(tensor, amplification, math.sqrt(length)))
+        effects += [Effect(other, amplification) for other in others]
+    return effects
+
+
+def _contraction_backward(
+    evidence: CallEvidence, inputs: list[TensorEvidence], saved: list[TensorEvidence], output: TensorEvidence
+) -> list[Effect]:
+    others = [t for t in saved if t.path != output.path and len(t.shape) > 1 and not t.path.startswith("out")]
+    effects = []
+    for tensor in inputs:
+        length = max(1.0, tensor.count / max(output.count, 1))
+        best, growth = max(1.0, math.sqrt(length) * _ratio(tensor.rms, output.rms)) if len(output.shape) < 2 else 1.0, length
+        for other in others:
+            terms = _length(tensor, other, output)
+            best = max(best, math.sqrt(terms) * _ratio(tensor.rms * other.rms, output.rms))
+            growth = max(growth, terms)
+        effects.append(Effect(tensor, best, math.sqrt(growth)))
+        effects += [Effect(other, best) for other in others]
+    return effects
+
+
+def _smooth_backward(
+    evidence: CallEvidence, inputs: list[TensorEvidence], saved: list[TensorEvidence], output: TensorEvidence
+) -> list[Effect]:
+    effects = _sum_backward(evidence, inputs, saved, output)
+    slope = max((effect.amplification for effect in effects), default=1.0)
+    return effects + [Effect(tensor, 2.0 * slope * max(1.0, tensor.rms)) for tensor in saved]
+
+
+def _reduction_backward(
+    evidence: CallEvidence, inputs: list[TensorEvidence], saved: list[TensorEvidence], output: TensorEvidence
+) -> list[Effect]:
+    steep = 2.0 if evidence.facts.name in _LOSSES else 8.0
+    effects = [Effect(tensor, 2.0) for tensor in inputs]
+    return effects + [Effect(tensor, steep * max(1.0, tensor.rms), 4.0) for tensor in saved]
+
+
+def _exponential_backward(
+    evidence: CallEvidence, inputs: list[TensorEvidence], saved: list[TensorEvidence], output: TensorEvidence
+) -> list[Effect]:
+    result = max((tensor.rms for tensor in saved if tensor.path.startswith("out")), default=1.0)
+    effects = []
+    for tensor in inputs:
+        size = tensor.rms * (min(result, 1.0) if evidence.facts.name == "softmax" else 1.0)
+        best = 2.0 * max(1.0, _ratio(size, output.rms))
+        effects.append(Effect(tensor, best, 4.0))
+        effects += [Effect(other, best * max(1.0, other.rms), 1.0) for other in saved]
+    return effects
+
+
+def _normalization_backward(
+    evidence: CallEvidence, inputs: list[TensorEvidence], saved: list[TensorEvidence], output: TensorEvidence
+) -> list[Effect]:
+    normalized = next((tensor for tensor in saved if not tensor.path.startswith("out")), None)
+    spread = _spread(normalized) if normalized is not None else 4.0
+    deviation = normalized.rms / spread if normalized is not None and normalized.rms > 0.0 else 1.0
+    weights = [t.rms for t in saved if t is not normalized and len(t.shape) == 1 and t.rms > 0.0]
+    effects = []
+    for tensor in inputs:
+        if len(output.shape) <= 1:  # weight and bias: sums over everything else
+            length = max(1.0, tensor.count / max(output.count, 1))
+            best = max(1.0, math.sqrt(length) * _ratio(tensor.rms, output.rms))
+        else:
+            length = 16.0
+            best = max(1.0, _ratio(tensor.rms * max(weights, default=1.0) / deviation, output.rms))
+        effects.append(Effect(tensor, best, math.sqrt(length)))
+        effects += [Effect(other, best * (spread if other is normalized else 1.0)) for other in saved]
+    return effects
+
+
+def _singular_backward(
+    evidence: CallEvidence, inputs: list[TensorEvidence], saved: list[TensorEvidence], output: TensorEvidence
+) -> list[Effect]:
+    effects = [Effect(tensor, max(8.0, _scale(tensor, output)), kinked=True) for tensor in inputs]
+    return effects + [
+        Effect(tensor, max(8.0, _ratio(tensor.rms, tensor.smallest)), kinked=True) for tensor in saved
+    ]
+
+
+def _other_backward(
+    evidence: CallEvidence, inputs: list[TensorEvidence], saved: list[TensorEvidence], output: TensorEvidence
+) -> list[Effect]:
+    return [Effect(tensor, 16.0 + _scale(tensor, output), 8.0, kinked=True) for tensor in [*inputs, *saved]]
+
+
+_Forward = Callable[[CallEvidence, list[TensorEvidence], TensorEvidence], list[Effect]]
+_Backward = Callable[[CallEvidence, list[TensorEvidence], list[TensorEvidence], TensorEvidence], list[Effect]]
+
+_FORWARD: dict[Kind, _Forward] = {
+    Kind.MOVE: _plain,
+    Kind.SELECT: _plain,
+    Kind.DISCRETE: _plain,
+    Kind.SUM: _plain,
+    Kind.SMOOTH: _plain,
+    Kind.COLLECTIVE: _plain,
+    Kind.RANDOM: _plain,
+    Kind.PRODUCT: _product,
+    Kind.SINGULAR: _singular,
+    Kind.CONTRACTION: _contraction,
+    Kind.REDUCTION: _reduction,
+    Kind.EXPONENTIAL: _exponential,
+    Kind.NORMALIZATION: _normalization,
+}
+_BACKWARD: dict[Kind, _Backward] = {
+    Kind.MOVE: _sum_backward,
+    Kind.SUM: _sum_backward,
+    Kind.RANDOM: _sum_backward,
+    Kind.SELECT: _select_backward,
+    Kind.PRODUCT: _product_backward,
+    Kind.CONTRACTION: _contraction_backward,
+    Kind.SMOOTH: _smooth_backward,
+    Kind.REDUCTION: _reduction_backward,
+    Kind.EXPONENTIAL: _exponential_backward,
+    Kind.NORMALIZATION: _normalization_backward,
+    Kind.SINGULAR: _singular_backward,
+}

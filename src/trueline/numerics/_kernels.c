@@ -1,0 +1,424 @@
+/* The CPU kernels: statistics with sketch and digest, and comparisons, each in one pass over memory.
+ *
+ * Tensors are given by the address of a table of descriptors; the layouts of the tables are in layout.py. The
+ * interpreter's lock is released during the work, so callers parallelise with threads. Needs GCC or Clang; where
+ * there is no compiler the package works without this module, slower.
+ */
+#define Py_LIMITED_API 0x030A0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <fenv.h>
+
+#include "_kernels.h"
+#include "_kernels_careful.h"
+#include "_kernels_convert.h"
+#include "_kernels_dispatch.h"
+#include "_kernels_stream.h"
+
+#define WANT_DIGEST 1
+
+/* ---- digest ---- */
+
+ALWAYS_INLINE uint64_t mix64(uint64_t z)
+{
+    z ^= z >> 30;
+    z *= 0xbf58476d1ce4e5b9ULL;
+    z ^= z >> 27;
+    z *= 0x94d049bb133111ebULL;
+    z ^= z >> 31;
+    return z;
+}
+
+#define DIGEST_EACH(TYPE)                                           \
+    for (int64_t i = 0; i < count; i++, step += 0x9E3779B97F4A7C15ULL) { \
+        TYPE bits;                                                  \
+        memcpy(&bits, raw + i * (int64_t)sizeof bits, sizeof bits); \
+        digest += mix64((uint64_t)bits + step);                     \
+    }                                                               \
+    break
+
+static uint64_t digest_block(int itemsize, const char *raw, int64_t count, uint64_t index)
+{
+    uint64_t digest = 0, step = (index + 1) * 0x9E3779B97F4A7C15ULL;
+    switch (itemsize) {
+    case 1: DIGEST_EACH(uint8_t);
+    case 2: DIGEST_EACH(uint16_t);
+    case 4: DIGEST_EACH(uint32_t);
+    default: DIGEST_EACH(uint64_t);
+    }
+    return digest;
+}
+
+/* ---- statistics ---- */
+
+static void add_block(Reduction *total, const BlockReduction *block)
+{
+    total->sum += block->sum;
+    total->squares += block->squares;
+    total->zeros += block->zeros;
+    total->minimum = block->minimum < total->minimum ? block->minimum : total->minimum;
+    total->maximum = block->maximum > total->maximum ? block->maximum : total->maximum;
+    total->smallest = block->smallest < total->smallest ? block->smallest : total->smallest;
+}
+
+/* Reduces `count` real components at `raw`; `index`, the first one's, is a multiple of the sketch's size. */
+static void reduce_block(int component, const char *raw, int64_t count, uint64_t index, Reduction *total)
+{
+    int64_t whole = count - count % SKETCH_SIZE;
+    int done = 0;
+    BlockReduction block;
+    uint32_t signs[BLOCK / 32];
+    double doubles[BLOCK];
+    for (int64_t i = 0; i < whole / 32; i++)
+        signs[i] = sign_word((uint32_t)(index >> 5) + (uint32_t)i);
+    if (whole && TYPES[component].fits_float) {
+        float converted[BLOCK];
+        const float *floats = (const float *)raw; /* only ever read with unaligned loads */
+        if (component != FLOAT32) {
+            to_floats(component, raw, whole, converted);
+            floats = converted;
+        }
+        done = kernels->reduce_float(floats, whole, &block);
+        if (done)
+            kernels->sketch_float(floats, whole, signs, total->sketch);
+    }
+    if (done && whole == count) {
+        add_block(total, &block);
+        return;
+    }
+    to_doubles(component, raw, count, doubles);
+    if (whole && !done) {
+        done = kernels->reduce_double(doubles, whole, &block);
+        if (done)
+            kernels->sketch_double(doubles, whole, signs, total->sketch);
+    }
+    if (done)
+        add_block(total, &block);
+    else
+        whole = 0;
+    reduce_carefully(doubles + whole, count - whole, index + (uint64_t)whole, total);
+}
+
+static int exponent_of(double magnitude)
+{
+    int exponent;
+    frexp(magnitude, &exponent);
+    return exponent - 1;
+}
+
+static void write_statistics(const Reduction *total, int64_t count, Statistics *out)
+{
+    int64_t finite = count - total->nan - total->positive_infinity - total->negative_infinity;
+    double largest = total->maximum > -total->minimum ? total->maximum : -total->minimum;
+    int numbers = finite > total->zeros; /* that are not zero */
+    out->count = count;
+    out->minimum = finite ? total->minimum : NAN;
+    out->maximum = finite ? total->maximum : NAN;
+    out->mean = finite ? total->sum / (double)finite : NAN;
+    out->norm = norm_of(total);
+    out->nan = total->nan;
+    out->positive_infinity = total->positive_infinity;
+    out->negative_infinity = total->negative_infinity;
+    out->zeros = total->zeros;
+    out->exponent_min = numbers ? exponent_of(total->smallest) : 0;
+    out->exponent_max = numbers ? exponent_of(largest) : -1;
+    out->digest = total->digest;
+    for (int i = 0; i < SKETCH_SIZE; i++)
+        out->sketch[i] = (float)total->sketch[i];
+}
+
+static void reduce_tensor(const Descriptor *tensor, int flags, Statistics *out)
+{
+    const Type *type = &TYPES[tensor->dtype];
+    int size = TYPES[type->component].itemsize, components = type->itemsize / size;
+    Reduction total = {.minimum = INFINITY, .maximum = -INFINITY, .smallest = INFINITY};
+    Stream stream;
+    stream_open(&stream, tensor, type->itemsize);
+    int64_t count = tensor->numel * components, step = BLOCK / components;
+    for (int64_t done = 0; done < tensor->numel; done += step) {
+        int64_t elements = tensor->numel - done < step ? tensor->numel - done : step;
+        const char *raw = stream_next(&stream, elements);
+        uint64_t index = (uint64_t)(done * components);
+        reduce_block(type->component, raw, elements * components, index, &total);
+        if (flags & WANT_DIGEST)
+            total.digest += digest_block(size, raw, elements * components, index);
+    }
+    stream_close(&stream);
+    write_statistics(&total, count, out);
+}
+
+/* ---- comparison ---- */
+
+typedef struct {
+    int reference, candidate; /* dtypes of the components */
+    int as_floats;
+    Unit unit;
+} Pairing;
+
+static Pairing pair_types(const Type *reference, const Type *candidate)
+{
+    Pairing pairing = {.reference = reference->component, .candidate = candidate->component};
+    const Type *coarser = reference;
+    pairing.as_floats = reference->fits_float && candidate->fits_float;
+    if (!reference->digits || (candidate->digits && candidate->digits < reference->digits) ||
+        (candidate->digits == reference->digits && candidate->exponent_min > reference->exponent_min))
+        coarser = candidate;
+    pairing.unit = (Unit){coarser->digits == 0, coarser->digits, coarser->exponent_min};
+    return pairing;
+}
+
+static void add_comparison(Comparison *total, const BlockComparison *block, int64_t count)
+{
+    total->both_finite += count;
+    total->equal += block->equal;
+    total->rel_count += block->rel_count;
+    for (int i = 0; i < THRESHOLDS; i++)
+        total->within[i] += block->within[i];
+    total->dot += block->dot;
+    total->reference_squares += block->reference_squares;
+    total->candidate_squares += block->candidate_squares;
+    total->difference_squares += block->difference_squares;
+    total->sum_abs += block->sum_abs;
+    total->sum_signed += block->sum_signed;
+    total->sum_rel += block->sum_rel;
+    total->sum_ulp += block->sum_ulp;
+    total->max_rel = block->max_rel > total->max_rel ? block->max_rel : total->max_rel;
+    total->max_ulp = block->max_ulp > total->max_ulp ? block->max_ulp : total->max_ulp;
+    total->reference_max = block->reference_max > total->reference_max ? block->reference_max : total->reference_max;
+}
+
+/* Finds the element behind a block's largest difference, where that is the largest so far. */
+#define NOTE_WORST(REAL)                                                            \
+    if (block.max_abs > total->max_abs) {                                           \
+        int64_t at = 0;                                                             \
+        for (REAL x, y; at < count - 1; at++) {                                     \
+            memcpy(&x, (const char *)references + at * (int64_t)sizeof x, sizeof x); \
+            memcpy(&y, (const char *)candidates + at * (int64_t)sizeof y, sizeof y); \
+            REAL difference = y - x;                                                \
+            if ((difference < 0 ? -difference : difference) == (REAL)block.max_abs) \
+                break;                                                              \
+        }                                                                           \
+        REAL x, y;                                                                  \
+        memcpy(&x, (const char *)references + at * (int64_t)sizeof x, sizeof x);    \
+        memcpy(&y, (const char *)candidates + at * (int64_t)sizeof y, sizeof y);    \
+        total->max_abs = block.max_abs;                                             \
+        total->worst = index + at;                                                  \
+        total->worst_reference = (double)x;                                         \
+        total->worst_candidate = (double)y;                                         \
+    }
+
+static int compare_as_floats(const Pairing *pairing, const char *left, const char *right, int64_t count,
+                             int64_t index, Comparison *total)
+{
+    float converted[2][BLOCK];
+    const float *references = (const float *)left, *candidates = (const float *)right;
+    BlockComparison block;
+    if (pairing->reference != FLOAT32) {
+        to_floats(pairing->reference, left, count, converted[0]);
+        references = converted[0];
+    }
+    if (pairing->candidate != FLOAT32) {
+        to_floats(pairing->candidate, right, count, converted[1]);
+        candidates = converted[1];
+    }
+    if (!kernels->compare_float(references, candidates, count, pairing->unit, &block))
+        return 0;
+    NOTE_WORST(float)
+    add_comparison(total, &block, count);
+    return 1;
+}
+
+static int compare_as_doubles(const Pairing *pairing, const double *references, const double *candidates,
+                              int64_t count, int64_t index, Comparison *total)
+{
+    BlockComparison block;
+    if (!kernels->compare_double(references, candidates, count, pairing->unit, &block))
+        return 0;
+    NOTE_WORST(double)
+    add_comparison(total, &block, count);
+    return 1;
+}
+
+/* Differences of 64-bit integers, taken exactly; 0 where doubles are as good. */
+static int exact_differences(const Pairing *pairing, const char *left, const char *right, int64_t count,
+                             double *differences)
+{
+    if (pairing->reference != pairing->candidate || (pairing->reference != INT64 && pairing->reference != UINT64))
+        return 0;
+    /* A number that is small enough for a double leaves nothing above bit 52 of its sum with this. */
+    uint64_t large = 0, offset = pairing->reference == INT64 ? 1ULL << 52 : 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t x, y;
+        memcpy(&x, left + 8 * i, sizeof x);
+        memcpy(&y, right + 8 * i, sizeof y);
+        int less = pairing->reference == INT64 ? (int64_t)y < (int64_t)x : y < x;
+        differences[i] = less ? -(double)(x - y) : (double)(y - x);
+        large |= (x + offset) >> 53 | (y + offset) >> 53;
+    }
+    return large != 0;
+}
+
+static void compare_block(const Pairing *pairing, const char *left, const char *right, int64_t count, int64_t index,
+                          Comparison *total)
+{
+    int64_t whole = count - count % SKETCH_SIZE;
+    double references[BLOCK], candidates[BLOCK], differences[BLOCK];
+    int done = whole && pairing->as_floats && compare_as_floats(pairing, left, right, whole, index, total);
+    if (done && whole == count)
+        return;
+    to_doubles(pairing->reference, left, count, references);
+    to_doubles(pairing->candidate, right, count, candidates);
+    int exact = exact_differences(pairing, left, right, count, differences);
+    if (!done && !exact && whole)
+        done = compare_as_doubles(pairing, references, candidates, whole, index, total);
+    if (!done)
+        whole = 0;
+    compare_carefully(references + whole, candidates + whole, exact ? differences + whole : NULL, count - whole,
+                      index + whole, pairing->unit, total);
+}
+
+static void compare_tensors(const Descriptor *reference, const Descriptor *candidate, Comparison *out)
+{
+    const Type *left = &TYPES[reference->dtype], *right = &TYPES[candidate->dtype];
+    Pairing pairing = pair_types(left, right);
+    int components = left->itemsize / TYPES[left->component].itemsize;
+    Comparison total = {.worst = -1, .worst_reference = NAN, .worst_candidate = NAN};
+    Stream references, candidates;
+    stream_open(&references, reference, left->itemsize);
+    stream_open(&candidates, candidate, right->itemsize);
+    total.count = reference->numel * components;
+    int64_t step = BLOCK / components;
+    for (int64_t done = 0; done < reference->numel; done += step) {
+        int64_t elements = reference->numel - done < step ? reference->numel - done : step;
+        const char *x = stream_next(&references, elements), *y = stream_next(&candidates, elements);
+        compare_block(&pairing, x, y, elements * components, done * components, &total);
+    }
+    stream_close(&references);
+    stream_close(&candidates);
+    if (total.worst >= 0)
+        total.worst /= components;
+    *out = total;
+}
+
+/* ---- the module ---- */
+
+/* The work is done in the default floating-point environment (a program may have switched subnormals off) and leaves
+ * the program's own untouched. */
+#define BEGIN_WORK             \
+    fenv_t environment;        \
+    Py_BEGIN_ALLOW_THREADS     \
+    fegetenv(&environment);    \
+    fesetenv(FE_DFL_ENV);
+
+#define END_WORK               \
+    fesetenv(&environment);    \
+    Py_END_ALLOW_THREADS
+
+static int descriptors_are_valid(const Descriptor *tensors, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const Descriptor *tensor = &tensors[i];
+        int64_t numel = 1;
+        if (tensor->dtype < 0 || tensor->dtype >= DTYPE_COUNT) {
+            PyErr_Format(PyExc_ValueError, "descriptor %zd: unknown dtype code %d", i, (int)tensor->dtype);
+            return 0;
+        }
+        if (tensor->ndim < 1 || tensor->ndim > MAX_DIMENSIONS) {
+            PyErr_Format(PyExc_ValueError, "descriptor %zd: %d dimensions", i, (int)tensor->ndim);
+            return 0;
+        }
+        for (int dim = 0; dim < tensor->ndim; dim++)
+            numel *= tensor->shape[dim];
+        if (numel != tensor->numel || numel < 0 || (numel > 0 && !tensor->pointer)) {
+            PyErr_Format(PyExc_ValueError, "descriptor %zd: shape, numel and pointer do not agree", i);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static PyObject *reduce(PyObject *module, PyObject *arguments)
+{
+    unsigned long long tensors_address, out_address;
+    Py_ssize_t count;
+    int flags;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "KnKi:reduce", &tensors_address, &count, &out_address, &flags))
+        return NULL;
+    const Descriptor *tensors = (const Descriptor *)(uintptr_t)tensors_address;
+    Statistics *out = (Statistics *)(uintptr_t)out_address;
+    if (!descriptors_are_valid(tensors, count))
+        return NULL;
+    BEGIN_WORK
+    for (Py_ssize_t i = 0; i < count; i++)
+        reduce_tensor(&tensors[i], flags, &out[i]);
+    END_WORK
+    Py_RETURN_NONE;
+}
+
+static PyObject *compare(PyObject *module, PyObject *arguments)
+{
+    unsigned long long references_address, candidates_address, out_address;
+    Py_ssize_t count;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "KKnK:compare", &references_address, &candidates_address, &count, &out_address))
+        return NULL;
+    const Descriptor *references = (const Descriptor *)(uintptr_t)references_address;
+    const Descriptor *candidates = (const Descriptor *)(uintptr_t)candidates_address;
+    Comparison *out = (Comparison *)(uintptr_t)out_address;
+    if (!descriptors_are_valid(references, count) || !descriptors_are_valid(candidates, count))
+        return NULL;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const Type *left = &TYPES[references[i].dtype], *right = &TYPES[candidates[i].dtype];
+        int complex_left = left->itemsize != TYPES[left->component].itemsize;
+        int complex_right = right->itemsize != TYPES[right->component].itemsize;
+        if (references[i].numel != candidates[i].numel || complex_left != complex_right) {
+            PyErr_Format(PyExc_ValueError, "descriptor %zd: the two tensors do not match", i);
+            return NULL;
+        }
+    }
+    BEGIN_WORK
+    for (Py_ssize_t i = 0; i < count; i++)
+        compare_tensors(&references[i], &candidates[i], &out[i]);
+    END_WORK
+    Py_RETURN_NONE;
+}
+
+static PyObject *instruction_set(PyObject *module, PyObject *arguments)
+{
+    int portable = -1;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "|p:instruction_set", &portable))
+        return NULL;
+    if (portable >= 0)
+        choose_kernels(portable);
+    return PyUnicode_FromString(kernels->name);
+}
+
+static PyMethodDef METHODS[] = {
+    {"reduce", reduce, METH_VARARGS, "reduce(descriptors, count, statistics, flags): addresses as ints; flag 1: digest"},
+    {"compare", compare, METH_VARARGS, "compare(references, candidates, count, comparisons): addresses as ints"},
+    {"instruction_set", instruction_set, METH_VARARGS,
+     "instruction_set([portable]): the name of the kernels in use, after choosing them anew if an argument is given"},
+    {NULL, NULL, 0, NULL},
+};
+
+static int execute(PyObject *module)
+{
+    (void)module;
+    fill_float8_tables();
+    choose_kernels(0);
+    return 0;
+}
+
+static PyModuleDef_Slot SLOTS[] = {{Py_mod_exec, execute}, {0, NULL}};
+
+static struct PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT, "_kernels", "One-pass statistics and comparisons.", 0, METHODS, SLOTS, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__kernels(void)
+{
+    return PyModuleDef_Init(&MODULE);
+}

@@ -1,0 +1,158 @@
+"""Statistics, digests and comparisons of tensors in CPU memory.
+
+Arrays hold storage bits (``DType.storage``: bfloat16 as uint16 and so on), with any strides. The work is done by the C
+extension where it was built and by numpy otherwise, or if the environment variable ``TRUELINE_NO_KERNELS`` is set to
+anything but 0; both give the same results. The C extension releases the interpreter's lock, so callers may split a
+batch over threads.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trueline.dtypes import DType
+from trueline.errors import UsageError
+from trueline.numerics import fallback
+from trueline.numerics.fallback import check_storage, widen
+from trueline.numerics.layout import (
+    COMPARISON,
+    DESCRIPTOR,
+    MAX_DIMENSIONS,
+    STATISTICS,
+    pack_descriptor,
+    to_measurement,
+    to_statistics,
+)
+from trueline.records import Measurement, Statistics
+
+__all__ = [
+    "available",
+    "compare",
+    "compare_batch",
+    "describe",
+    "digest",
+    "instruction_set",
+    "reduce_batch",
+    "statistics",
+    "widen",
+]
+
+
+def _load_kernels() -> ModuleType | None:
+    try:
+        return import_module("trueline.numerics._kernels")
+    except ImportError:
+        return None
+
+
+_KERNELS = _load_kernels()
+
+
+def _kernels() -> ModuleType | None:
+    return None if os.environ.get("TRUELINE_NO_KERNELS", "0") not in ("", "0") else _KERNELS
+
+
+def available() -> bool:
+    """Whether the C extension is there and not switched off."""
+    return _kernels() is not None
+
+
+def instruction_set() -> str:
+    """Which kernels do the work: ``avx2``, ``portable`` or ``numpy``."""
+    kernels = _kernels()
+    return str(kernels.instruction_set()) if kernels is not None else "numpy"
+
+
+def describe(array: NDArray[Any], dtype: DType) -> NDArray[np.void]:
+    """One ``DESCRIPTOR`` row, as an array of one; the caller keeps ``array`` alive while it is in use.
+
+    Raises UsageError for an array of more than six dimensions that do not collapse: make it contiguous first.
+    """
+    check_storage(array, dtype)
+    row = np.zeros(1, DESCRIPTOR)
+    strides = [step // dtype.itemsize for step in array.strides]
+    if any(step % dtype.itemsize for size, step in zip(array.shape, array.strides, strict=True) if size > 1):
+        raise UsageError(f"strides {array.strides} are not multiples of the {dtype.itemsize} bytes of {dtype.name}")
+    if not pack_descriptor(row, 0, _address(array), dtype.code, array.shape, strides):
+        raise UsageError(f"an array of shape {array.shape} with strides {array.strides} must be made contiguous first")
+    return row
+
+
+def reduce_batch(descriptors: NDArray[np.void], out: NDArray[np.void], *, digest: bool) -> None:
+    """Fills one ``STATISTICS`` row for each ``DESCRIPTOR`` of tensors in CPU memory."""
+    _check_table(descriptors, DESCRIPTOR, len(out))
+    _check_table(out, STATISTICS, len(out))
+    kernels = _kernels()
+    if kernels is None:
+        fallback.reduce_batch(descriptors, out, digest=digest)
+    else:
+        kernels.reduce(_address(descriptors), len(descriptors), _address(out), int(digest))
+
+
+def compare_batch(references: NDArray[np.void], candidates: NDArray[np.void], out: NDArray[np.void]) -> None:
+    """Fills one ``COMPARISON`` row for each pair of descriptors; the tensors of a pair have the same shape."""
+    _check_table(references, DESCRIPTOR, len(out))
+    _check_table(candidates, DESCRIPTOR, len(out))
+    _check_table(out, COMPARISON, len(out))
+    if (references["numel"] != candidates["numel"]).any():
+        raise UsageError("tensors of different sizes cannot be compared element by element")
+    kernels = _kernels()
+    if kernels is None:
+        fallback.compare_batch(references, candidates, out)
+    else:
+        kernels.compare(_address(references), _address(candidates), len(out), _address(out))
+
+
+def statistics(array: NDArray[Any], dtype: DType) -> Statistics:
+    """The statistics of one array, with its sketch."""
+    return to_statistics(_reduce(array, dtype, digest=False))
+
+
+def digest(array: NDArray[Any], dtype: DType) -> int:
+    """A number that depends on every bit of the array and on the order of its elements, not on its strides."""
+    return int(_reduce(array, dtype, digest=True)["digest"])
+
+
+def compare(
+    reference: NDArray[Any], reference_dtype: DType, candidate: NDArray[Any], candidate_dtype: DType
+) -> Measurement:
+    """Compares two arrays of the same shape, element by element; their dtypes may differ.
+
+    A complex array is compared by its real components; ``worst`` is then the index of the complex element.
+    """
+    if reference.shape != candidate.shape:
+        raise UsageError(f"cannot compare shape {reference.shape} with {candidate.shape} element by element")
+    if reference_dtype.is_complex != candidate_dtype.is_complex:
+        raise UsageError(f"cannot compare {reference_dtype.name} with {candidate_dtype.name}: one is complex")
+    reference, candidate = _simplified(reference), _simplified(candidate)
+    out = np.zeros(1, COMPARISON)
+    compare_batch(describe(reference, reference_dtype), describe(candidate, candidate_dtype), out)
+    return to_measurement(out[0])
+
+
+def _reduce(array: NDArray[Any], dtype: DType, *, digest: bool) -> Any:
+    array = _simplified(array)
+    out = np.zeros(1, STATISTICS)
+    reduce_batch(describe(array, dtype), out, digest=digest)
+    return out[0]
+
+
+def _simplified(array: NDArray[Any]) -> NDArray[Any]:
+    """The array itself, or a contiguous copy of one that a descriptor may not be able to hold."""
+    whole_steps = all(step % array.itemsize == 0 for step in array.strides)
+    return array if array.ndim <= MAX_DIMENSIONS and whole_steps else np.ascontiguousarray(array)
+
+
+def _address(array: NDArray[Any]) -> int:
+    return int(array.ctypes.data)
+
+
+def _check_table(table: NDArray[np.void], dtype: np.dtype[np.void], length: int) -> None:
+    if (table.dtype is not dtype and table.dtype != dtype) or table.shape != (length,) or not table.flags.c_contiguous:
+        raise UsageError(f"expected a contiguous table of {length} rows, got shape {table.shape} of {table.dtype}")

@@ -1,0 +1,360 @@
+"""Statistics of many tensors on a GPU in one grouped launch, without a synchronisation and at little host cost.
+
+``GroupedReducer.launch`` takes ``DESCRIPTOR`` rows and queues one copy and two kernels on the caller's current stream;
+the ``STATISTICS`` rows stay in device memory. ``GroupedReducer.fetch`` queues one copy of all of them to pinned memory
+and returns at once; whoever needs the rows waits for them, in any thread. A result depends on the tensor alone: not
+on the other tensors of its launch, and not on the order in which anything runs.
+
+The caller keeps the memory of a tensor alive and unchanged until its launch is queued; what comes later on the same
+stream may change it.
+
+Memory: two result buffers that grow (344 bytes a row each); for every stream that launches, one table (127 KB) and
+scratch for the blocks of one launch (640 bytes a block, 42 MB at most: larger launches are cut in pieces); pinned
+tables in a ring of 2 MB, which grows up to 16 MB while the host runs ahead of the device.
+
+Importing this module imports neither torch nor Triton. ``plain_statistics`` does the same work with plain torch
+operations, for accelerators that have no Triton.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trueline.dtypes import BY_CODE
+from trueline.errors import MissingFrameworkError, UsageError
+from trueline.numerics.fallback import widen
+from trueline.numerics.layout import DESCRIPTOR, STATISTICS
+from trueline.numerics.plain import plain_statistics
+
+__all__ = ["Fetched", "GroupedReducer", "float8_values", "plain_statistics", "supported"]
+
+SCRATCH_BLOCKS = 65536
+"""The most blocks in one launch of the kernels; bounds the scratch."""
+FIRST_SCRATCH_BLOCKS = 4096
+FIRST_RESULT_ROWS = 4096
+RING_STEP = 16
+RING_LIMIT = 128
+TABLE_CLASSES = (16, 64, 256, 1024)
+"""Tables are copied in one of these sizes, so that the views to copy can be made beforehand."""
+
+_COMPONENT_SHIFT = np.array([int(BY_CODE[code].is_complex) for code in sorted(BY_CODE)], np.int64)
+"""By dtype code: a complex number counts as two components."""
+_LARGEST_INT32 = 2**31 - 1
+
+
+def supported(device: Any) -> bool:
+    """Whether this device can run the grouped kernels: a CUDA, ROCm or XPU device with Triton installed."""
+    import importlib.util
+
+    import torch
+
+    kind = torch.device(device).type
+    return kind in ("cuda", "xpu") and importlib.util.find_spec("triton") is not None
+
+
+def float8_values() -> NDArray[np.float32]:
+    """The 256 values of each 8-bit float type, in the order of their dtype codes (4 to 8)."""
+    bits = np.arange(256, dtype=np.uint8)
+    return np.array([widen(bits, BY_CODE[code]) for code in range(4, 9)], np.float32)
+
+
+class Fetched:
+    """The rows of one step on their way to the host."""
+
+    def __init__(self, host: Any, event: Any) -> None:
+        self._host = host
+        self._event = event
+
+    def ready(self) -> bool:
+        """Whether ``wait`` would return at once."""
+        return self._event is None or bool(self._event.query())
+
+    def wait(self) -> NDArray[np.void]:
+        """The ``STATISTICS`` rows, by slot; rows of slots that were never launched hold anything. Any thread may wait."""
+        if self._event is not None:
+            self._event.synchronize()
+        rows: NDArray[np.void] = self._host.numpy().view(STATISTICS).copy()
+        return rows
+
+
+class _Kernel:
+    """A Triton kernel that is compiled at its first launch; later launches skip Triton's argument handling.
+
+    All arguments are integers that Triton does not specialise, so the compiled kernel fits every later launch.
+    """
+
+    def __init__(self, function: Any, options: dict[str, int]) -> None:
+        self._function = function
+        self._options = options
+        self._compiled: Any = None
+
+    def __call__(self, programs: int, *arguments: int) -> None:
+        if self._compiled is not None:
+            self._compiled[(programs, 1, 1)](*arguments)
+            return
+        compiled = self._function[(programs, 1, 1)](*arguments, **self._options)
+        # the interpreter returns None, and what is not a compiled kernel is launched the long way every time
+        if hasattr(type(compiled), "__getitem__") and hasattr(compiled, "packed_metadata"):
+            self._compiled = compiled
+
+
+class _Slot:
+    """One pinned table of the ring."""
+
+    def __init__(self, memory: Any, header: int, event: Any) -> None:
+        self.ends: NDArray[np.int32] = memory[:header].numpy().view(np.int32)
+        self.rows: NDArray[np.uint8] = memory[header:].numpy()
+        self.views = [memory[: header + rows * DESCRIPTOR.itemsize] for rows in TABLE_CLASSES]
+        self.event = event
+        self.used = False
+
+    def free(self) -> bool:
+        return not self.used or self.event is None or bool(self.event.query())
+
+
+class _Lane:
+    """What belongs to one stream: the order of the stream protects it from the next launch."""
+
+    def __init__(self, stream: Any, table: Any, header: int) -> None:
+        self.stream = stream
+        self.table = table
+        self.views = [table[: header + rows * DESCRIPTOR.itemsize] for rows in TABLE_CLASSES]
+        self.address: int = table.data_ptr()
+        self.scratch: Any = None
+        self.scratch_blocks = 0
+        self.generation = -1
+
+
+class _Results:
+    """One of the two result buffers. ``ready`` is the event after which it may be written again."""
+
+    def __init__(self) -> None:
+        self.memory: Any = None
+        self.rows = 0
+        self.ready: Any = None
+
+
+class _Streams:
+    """Streams, events and pinned memory of one device; on the CPU, where only Triton's interpreter runs, nothing."""
+
+    def __init__(self, device: Any) -> None:
+        import torch
+
+        self.device = device
+        self.asynchronous = device.type != "cpu"
+        self._module = getattr(torch, device.type) if self.asynchronous else None
+
+    def current(self) -> Any:
+        return self._module.current_stream(self.device) if self._module is not None else None
+
+    def event(self, *, blocking: bool = False) -> Any:
+        return self._module.Event(blocking=blocking) if self._module is not None else None
+
+    def wrong_device(self) -> bool:
+        return self._module is not None and self._module.current_device() != self.device.index
+
+    def guard(self) -> Any:
+        return self._module.device(self.device)  # type: ignore[union-attr]
+
+
+class GroupedReducer:
+    """Reduces batches of tensors on one device; see the module. Calls from several threads take turns."""
+
+    def __init__(self, device: Any) -> None:
+        import torch
+
+        try:
+            from trueline.numerics import cuda_kernels
+        except ImportError as error:
+            raise MissingFrameworkError(
+                f"grouped statistics on {device} need Triton, which cannot be imported ({error}); "
+                "install triton, or use plain_statistics"
+            ) from error
+        self._torch = torch
+        self._kernels = cuda_kernels
+        self.device = torch.device(device)
+        if self.device.type != "cpu" and self.device.index is None:
+            self.device = torch.device(self.device.type, getattr(torch, self.device.type).current_device())
+        self._streams = _Streams(self.device)
+        self._header = cuda_kernels.ROWS_PER_TABLE * 4
+        options = {"num_warps": 4}
+        if self.device.type == "cuda" and torch.version.hip is None:
+            # the careful path would take registers away from the straight one, whose speed is in its warps
+            options["maxnreg"] = 128
+        self._reduce = _Kernel(cuda_kernels.reduce_blocks, options)
+        self._fold = _Kernel(cuda_kernels.fold_blocks, {"num_warps": 8})
+        self._float8 = torch.from_numpy(float8_values()).to(self.device)
+        self._lock = threading.Lock()
+        self._ring: list[_Slot] = []
+        self._next = 0
+        self._lanes: dict[int, _Lane] = {}
+        self._results = (_Results(), _Results())
+        self._generation = 0
+        self._used = 0
+        with self._lock:
+            self._extend_ring()
+        # the table above was written by the stream that is current now; others may launch first
+        if self._streams.asynchronous:
+            self._streams.current().synchronize()
+
+    def launch(self, descriptors: NDArray[np.void], slots: int, *, digest: bool = False) -> None:
+        """Queues the statistics of the tensors; they become rows ``slots``, ``slots + 1``, … of the next fetch."""
+        count = len(descriptors)
+        if descriptors.dtype != DESCRIPTOR or slots < 0:
+            raise UsageError(f"expected DESCRIPTOR rows and a slot number, got {descriptors.dtype} and {slots}")
+        if not count:
+            return
+        with self._lock:
+            if self._streams.wrong_device():
+                with self._streams.guard():
+                    self._launch(descriptors, slots, int(digest))
+            else:
+                self._launch(descriptors, slots, int(digest))
+
+    def fetch(self) -> Fetched:
+        """Queues the copy of all rows launched since the last fetch, and starts the next step at slot 0."""
+        with self._lock:
+            if self._streams.wrong_device():
+                with self._streams.guard():
+                    return self._fetch()
+            return self._fetch()
+
+    def _launch(self, descriptors: NDArray[np.void], slots: int, digest: int) -> None:
+        lane = self._enter_lane(slots + len(descriptors))
+        ends = np.cumsum(self._block_counts(descriptors))
+        first, done, count = 0, 0, len(descriptors)
+        if count <= self._kernels.ROWS_PER_TABLE and ends[-1] <= SCRATCH_BLOCKS:
+            self._launch_piece(lane, descriptors, ends, int(ends[-1]), slots, digest)
+            return
+        while first < count:
+            last = int(np.searchsorted(ends, done + SCRATCH_BLOCKS, side="right"))
+            last = min(max(last, first + 1), first + self._kernels.ROWS_PER_TABLE)
+            piece = ends[first:last] - done
+            self._launch_piece(lane, descriptors[first:last], piece, int(piece[-1]), slots + first, digest)
+            first, done = last, int(ends[last - 1])
+
+    def _launch_piece(
+        self, lane: _Lane, descriptors: NDArray[np.void], ends: NDArray[np.int64], blocks: int, slots: int, digest: int
+    ) -> None:
+        count = len(descriptors)
+        slot = self._free_slot()
+        slot.ends[:count] = ends
+        slot.ends[count:] = _LARGEST_INT32
+        raw = np.ascontiguousarray(descriptors).view(np.uint8)
+        slot.rows[: raw.size] = raw
+        size = 0
+        while TABLE_CLASSES[size] < count:
+            size += 1
+        lane.views[size].copy_(slot.views[size], non_blocking=True)
+        if slot.event is not None:
+            slot.event.record(lane.stream)
+        slot.used = True
+        if blocks > lane.scratch_blocks:
+            self._grow_scratch(lane, blocks)
+        scratch = lane.scratch.data_ptr()
+        if blocks:
+            self._reduce(blocks, lane.address, scratch, self._float8.data_ptr(), digest)
+        memory = self._results[self._generation & 1].memory
+        self._fold(count, lane.address, scratch, memory.data_ptr() + slots * STATISTICS.itemsize, digest)
+
+    def _fetch(self) -> Fetched:
+        used, self._used = self._used, 0
+        if not used:
+            return Fetched(self._torch.empty(0, dtype=self._torch.uint8), None)
+        lane = self._enter_lane(0)
+        self._wait_for_other_lanes(lane)
+        results = self._results[self._generation & 1]
+        size = used * STATISTICS.itemsize
+        host = self._torch.empty(size, dtype=self._torch.uint8, pin_memory=self._streams.asynchronous)
+        host.copy_(results.memory[:size], non_blocking=True)
+        event = self._streams.event(blocking=True)
+        if event is not None:
+            event.record(lane.stream)
+        results.ready = event
+        self._generation += 1
+        return Fetched(host, event)
+
+    def _block_counts(self, descriptors: NDArray[np.void]) -> NDArray[np.int64]:
+        """As ``_block_size`` of the kernels: whole spans, and no more blocks than a tensor may have."""
+        kernels = self._kernels
+        components = descriptors["numel"] << _COMPONENT_SHIFT[descriptors["dtype"]]
+        most = kernels.BLOCKS_PER_TENSOR * kernels.SPAN_ELEMENTS
+        if components.max() <= kernels.BLOCKS_PER_TENSOR * kernels.BLOCK_ELEMENTS:
+            counts: NDArray[np.int64] = -(-components // kernels.BLOCK_ELEMENTS)
+            return counts
+        sizes = np.maximum(-(-components // most) * kernels.SPAN_ELEMENTS, kernels.BLOCK_ELEMENTS)
+        counts = -(-components // sizes)
+        return counts
+
+    def _enter_lane(self, rows: int) -> _Lane:
+        """The lane of the current stream, ordered after whatever last touched the result buffer."""
+        stream = self._streams.current()
+        key = 0 if stream is None else int(stream.stream_id)
+        lane = self._lanes.get(key)
+        if lane is None:
+            size = self._header + self._kernels.ROWS_PER_TABLE * DESCRIPTOR.itemsize
+            table = self._torch.empty(size, dtype=self._torch.uint8, device=self.device)
+            lane = self._lanes[key] = _Lane(stream, table, self._header)
+        results = self._results[self._generation & 1]
+        if rows > results.rows:
+            self._grow_results(lane, results, rows)
+        if lane.generation != self._generation:
+            lane.generation = self._generation
+            if stream is not None and results.memory is not None:
+                results.memory.record_stream(stream)
+                if results.ready is not None:
+                    stream.wait_event(results.ready)
+        self._used = max(self._used, rows)
+        return lane
+
+    def _wait_for_other_lanes(self, lane: _Lane) -> None:
+        for other in self._lanes.values():
+            if other is not lane and other.generation == self._generation:
+                event = self._streams.event()
+                event.record(other.stream)
+                lane.stream.wait_event(event)
+
+    def _grow_results(self, lane: _Lane, results: _Results, rows: int) -> None:
+        """Moves the rows of this step into a larger buffer, ordered between what was and will be written."""
+        self._wait_for_other_lanes(lane)
+        size = max(2 * results.rows, rows, FIRST_RESULT_ROWS)
+        memory = self._torch.empty(size * STATISTICS.itemsize, dtype=self._torch.uint8, device=self.device)
+        if results.memory is not None:
+            memory[: results.memory.numel()].copy_(results.memory)
+            if lane.stream is not None:
+                results.memory.record_stream(lane.stream)
+        results.ready = self._streams.event()
+        if results.ready is not None:
+            results.ready.record(lane.stream)
+        results.memory, results.rows = memory, size
+        for other in self._lanes.values():
+            other.generation = -1 if other is not lane else other.generation
+
+    def _grow_scratch(self, lane: _Lane, blocks: int) -> None:
+        lane.scratch_blocks = min(max(2 * lane.scratch_blocks, blocks, FIRST_SCRATCH_BLOCKS), SCRATCH_BLOCKS)
+        size = lane.scratch_blocks * self._kernels.PARTIAL_WORDS
+        lane.scratch = self._torch.empty(size, dtype=self._torch.float64, device=self.device)
+
+    def _free_slot(self) -> _Slot:
+        """The oldest pinned table. The host waits only if it is ``RING_LIMIT`` launches ahead of the device."""
+        slot = self._ring[self._next]
+        if not slot.free():
+            if len(self._ring) < RING_LIMIT:
+                self._extend_ring()
+                slot = self._ring[self._next]
+            else:
+                slot.event.synchronize()
+        self._next = (self._next + 1) % len(self._ring)
+        return slot
+
+    def _extend_ring(self) -> None:
+        """Inserts fresh tables before the oldest one."""
+        size = self._header + self._kernels.ROWS_PER_TABLE * DESCRIPTOR.itemsize
+        shape = (RING_STEP, size)
+        memory = self._torch.empty(shape, dtype=self._torch.uint8, pin_memory=self._streams.asynchronous)
+        fresh = [_Slot(memory[row], self._header, self._streams.event()) for row in range(RING_STEP)]
+        self._ring[self._next : self._next] = fresh

@@ -1,0 +1,135 @@
+"""What kind of arithmetic an operator does.
+
+A kind says three things to whoever judges an output: whether equal inputs must give equal bits, how rounding grows
+inside, and how a difference of the inputs may show in the output. The table names operators by their canonical name;
+whatever it does not name is ``Kind.OTHER``, which is judged with generous factors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+from trueline.ops.names import canonical
+
+
+class Kind(Enum):
+    """How an operator computes."""
+
+    MOVE = "moves data"
+    """No arithmetic: what comes out are elements of what went in."""
+    SELECT = "selects"
+    """Piecewise linear without rounding: relu, max, clamp. Its gradient jumps where the pieces meet."""
+    DISCRETE = "decides"
+    """Comparisons, arguments of maxima, rounding: a tiny difference of the input may change an element wholly."""
+    SUM = "adds"
+    """Sums of a few terms: large terms may cancel."""
+    PRODUCT = "multiplies"
+    SINGULAR = "divides"
+    """Steep near zero: division, square roots, logarithms, powers, steps of adaptive optimizers."""
+    CONTRACTION = "contracts"
+    """Sums of products: matmul, convolution, attention."""
+    REDUCTION = "reduces"
+    SMOOTH = "maps smoothly"
+    """Element by element, with a slope around one at most."""
+    EXPONENTIAL = "exponentiates"
+    """A relative error of the output is an absolute error of the input."""
+    NORMALIZATION = "normalizes"
+    RANDOM = "draws random numbers"
+    COLLECTIVE = "communicates"
+    UNDEFINED = "hands out memory that nobody has written yet"
+    OTHER = "computes"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one operator."""
+
+    name: str
+    kind: Kind
+
+    @property
+    def exact(self) -> bool:
+        """Whether equal inputs must give equal bits, whatever the kernel."""
+        return self.kind in (Kind.MOVE, Kind.SELECT, Kind.DISCRETE)
+
+
+_TABLE: dict[Kind, str] = {
+    Kind.MOVE: """
+        reshape transpose permute movedim moveaxis contiguous clone detach alias expand expand_as broadcast_to unsqueeze
+        squeeze flatten unflatten ravel narrow select slice split split_with_sizes chunk unbind tensor_split cat stack
+        hstack vstack dstack index index_select gather take take_along_dim masked_select embedding roll flip fliplr
+        flipud rot90 repeat repeat_interleave tile unfold view_as reshape_as as_strided diagonal diag diag_embed tril
+        triu pad constant_pad_nd pixel_shuffle pixel_unshuffle data requires_grad item tolist numpy one_hot
+        masked_fill fill zero zeros_like ones_like full_like new_zeros new_ones new_full zeros ones
+        full arange as_tensor tensor real imag view_as_real view_as_complex swapaxes index_fill
+        index_copy scatter masked_scatter chunk adjoint resolve_conj resolve_neg lift_fresh where copysign
+        positive pin_memory identity narrow_copy unsafe_chunk unsafe_split meshgrid broadcast_tensors
+        block_diag atleast_1d atleast_2d atleast_3d column_stack row_stack channel_shuffle
+        """,
+    Kind.SELECT: """
+        relu leaky_relu hardtanh relu6 threshold clamp clamp_min clamp_max abs neg max min amax amin maximum minimum
+        fmax fmin max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d
+        max_pool2d_with_indices topk sort kthvalue median cummax cummin nan_to_num aminmax max_pool1d_with_indices
+        """,
+    Kind.DISCRETE: """
+        eq ne gt ge lt le isnan isinf isfinite isclose allclose equal logical_and logical_or logical_not logical_xor
+        bitwise_and bitwise_or bitwise_not bitwise_xor argmax argmin argsort nonzero searchsorted bucketize round floor
+        ceil trunc sign sgn heaviside floor_divide floordiv remainder mod fmod unique histc bincount any all
+        count_nonzero and or xor invert is_nonzero bool len size numel dim stride argwhere
+        """,
+    Kind.SUM: "add sub lerp addcmul index_put",
+    Kind.PRODUCT: "mul square outer addr hadamard kron",
+    Kind.SINGULAR: """
+        div reciprocal rsqrt sqrt log log2 log10 log1p pow float_power addcdiv _fused_adamw _fused_adam _fused_sgd
+        _fused_adagrad asin acos atanh acosh tan lgamma digamma erfinv logit normalize cosine_similarity renorm
+        clip_grad_norm hypot atan2 xlogy
+        """,
+    Kind.CONTRACTION: """
+        matmul linear bilinear addmm addbmm baddbmm addmv mv dot vdot inner tensordot einsum conv conv_transpose1d
+        conv_transpose2d conv_transpose3d conv_tbc scaled_dot_product_attention multi_head_attention_forward chain_matmul
+        multi_dot lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell cdist pairwise_distance fft rfft ifft irfft
+        fft2 rfft2 grouped_mm scaled_mm _scaled_mm embedding_bag _native_multi_head_attention
+        """,
+    Kind.REDUCTION: """
+        sum mean norm var std var_mean std_mean nansum nanmean logsumexp cumsum cumprod prod trace avg_pool1d avg_pool2d
+        avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d index_add scatter_add scatter_reduce
+        mse_loss l1_loss smooth_l1_loss huber_loss nll_loss cross_entropy binary_cross_entropy kl_div cov corrcoef
+        binary_cross_entropy_with_logits interpolate upsample grid_sample lp_pool2d logcumsumexp ctc_loss
+        """,
+    Kind.SMOOTH: """
+        gelu silu mish tanh sigmoid hardswish hardsigmoid softplus softsign elu selu celu erf erfc sin cos atan asinh
+        tanhshrink logsigmoid glu to prelu sinc
+        """,
+    Kind.EXPONENTIAL: "softmax log_softmax exp exp2 expm1 softmin gumbel_softmax cosh sinh",
+    Kind.NORMALIZATION: """
+        layer_norm batch_norm group_norm instance_norm rms_norm local_response_norm weight_norm batch_norm_gather_stats
+        """,
+    Kind.RANDOM: """
+        dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout native_dropout
+        bernoulli rand randn randint rand_like randn_like randint_like randperm multinomial normal uniform exponential
+        geometric cauchy log_normal random poisson rrelu trunc_normal xavier_uniform xavier_normal kaiming_uniform
+        kaiming_normal orthogonal
+        """,
+    Kind.COLLECTIVE: """
+        all_reduce all_gather all_gather_into_tensor all_gather_object reduce reduce_scatter reduce_scatter_tensor
+        broadcast scatter_object_list broadcast_object_list all_to_all all_to_all_single send recv isend irecv barrier
+        batch_isend_irecv all_reduce_coalesced all_gather_coalesced gather_object monitored_barrier
+        """,
+    Kind.UNDEFINED: "empty empty_like new_empty empty_strided new_empty_strided resize set",
+}
+
+_KINDS = {name: kind for kind, names in _TABLE.items() for name in names.split()}
+
+_COLLECTIVE_ROOMS = ("torch.distributed", "paddle.distributed", "c10d", "_c10d_functional")
+"""Whatever lives here talks to other ranks, also where its name means something else elsewhere (scatter, gather)."""
+
+
+@lru_cache(maxsize=8192)
+def facts_of(api: str) -> Facts:
+    """What is known of an API by its full name; ``Kind.OTHER`` where nothing is."""
+    name = canonical(api)
+    if any(room in api for room in _COLLECTIVE_ROOMS):
+        return Facts(name, Kind.COLLECTIVE)
+    return Facts(name, _KINDS.get(name, Kind.OTHER))

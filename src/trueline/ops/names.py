@@ -1,0 +1,102 @@
+"""Names that mean the same operator.
+
+``torch.Tensor.matmul``, ``torch.matmul`` and ``torch.Tensor.__matmul__`` are one operator; so are the functional, the
+method, the in-place and the list forms of most. ``canonical`` strips what is only spelling and looks up the rest.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+_SPELLING = frozenset(
+    ("torch", "Tensor", "nn", "functional", "_VF", "special", "linalg", "ops", "aten", "_C", "_nn", "default", "paddle")
+)
+"""Parts of a dotted name that say where a function is kept, not what it does."""
+
+_SYNONYMS = {
+    "true_divide": "div",
+    "truediv": "div",
+    "rtruediv": "div",
+    "divide": "div",
+    "rdiv": "div",
+    "multiply": "mul",
+    "rmul": "mul",
+    "imul": "mul",
+    "radd": "add",
+    "iadd": "add",
+    "subtract": "sub",
+    "rsub": "sub",
+    "isub": "sub",
+    "itruediv": "div",
+    "negative": "neg",
+    "rmatmul": "matmul",
+    "imatmul": "matmul",
+    "mm": "matmul",
+    "bmm": "matmul",
+    "rpow": "pow",
+    "absolute": "abs",
+    "clip": "clamp",
+    "concat": "cat",
+    "concatenate": "cat",
+    "swapaxes": "transpose",
+    "swapdims": "transpose",
+    "t": "transpose",
+    "T": "transpose",
+    "mT": "transpose",
+    "H": "transpose",
+    "view": "reshape",
+    "_unsafe_view": "reshape",
+    "getitem": "index",
+    "setitem": "index_put",
+    "log_softmax_": "log_softmax",
+    "_softmax": "softmax",
+    "_log_softmax": "log_softmax",
+    "native_layer_norm": "layer_norm",
+    "native_batch_norm": "batch_norm",
+    "native_group_norm": "group_norm",
+    "convolution": "conv",
+    "conv1d": "conv",
+    "conv2d": "conv",
+    "conv3d": "conv",
+    "vector_norm": "norm",
+    "matrix_norm": "norm",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "not_equal": "ne",
+    "float": "to",
+    "half": "to",
+    "bfloat16": "to",
+    "double": "to",
+    "type": "to",
+    "type_as": "to",
+    "_to_copy": "to",
+    "cuda": "to",
+    "cpu": "to",
+    "copy": "to",
+}
+"""Same arithmetic under another name. A cast is ``to`` whatever the type: the dtypes are recorded beside it."""
+
+_WRAPPERS = frozenset(("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module"))
+"""Attributes under which data-parallel, compiling and checkpointing wrappers keep the model they wrap."""
+
+
+@lru_cache(maxsize=8192)
+def canonical(api: str) -> str:
+    """The operator behind an API name: ``torch.Tensor.__matmul__`` -> ``matmul``, ``torch._foreach_add_`` -> ``add``."""
+    parts = [part for part in api.split(".") if part not in _SPELLING]
+    name = parts[-1] if parts else api.rpartition(".")[2]
+    if name in ("__get__", "__set__") and len(parts) > 1:
+        name = parts[-2]
+    if name.startswith("__") and name.endswith("__"):
+        name = name.strip("_")
+    name = name.removeprefix("_foreach_")
+    name = name.rstrip("_") or name
+    return _SYNONYMS.get(name, name)
+
+
+@lru_cache(maxsize=65536)
+def module_key(path: str) -> str:
+    """A module path without the wrappers around the model: ``module.encoder.0`` -> ``encoder.0``."""
+    return ".".join(part for part in path.split(".") if part not in _WRAPPERS)

@@ -1,0 +1,141 @@
+"""A comparison as CSV with ptdbg_ascend's columns, one row per tensor, and trueline's verdict beside them.
+
+As in ptdbg, "NPU" is the candidate and "Bench" the reference. "Accuracy Reached or Not" is ptdbg's own rule, so it can
+be read as before; it is N/A where nothing was measured element by element. Rows are streamed.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from typing import TextIO
+
+from trueline.records import Call, CallComparison, Measurement, Statistics, TensorComparison, TensorRecord
+from trueline.report.ptdbg_names import call_name, tensor_name
+from trueline.report.subject import ComparisonView
+
+NOTHING = "N/A"
+
+COLUMNS = (
+    "NPU Name", "Bench Name", "Npu Tensor Dtype", "Bench Tensor Dtype", "Npu Tensor Shape", "Bench Tensor Shape",
+    "Cosine", "MaxAbsError", "MaxRelativeError", "One Thousandth Err Ratio", "Five Thousandths Err Ratio",
+    "NPU max", "NPU min", "NPU mean", "NPU l2norm", "Bench max", "Bench min", "Bench mean", "Bench l2norm",
+    "Accuracy Reached or Not", "Err_message",
+    "Verdict", "Reason", "Distance", "Estimated", "Limit", "Victim",
+    "Call", "Step", "Rank", "Module", "Source",
+)  # fmt: skip
+
+_COSINE_LIMIT = 0.99
+_ABSOLUTE_LIMIT = 0.001
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "|")
+
+
+def write_csv(comparison: ComparisonView, stream: TextIO) -> int:
+    """Writes all tensors of all calls; gives the number of rows. Open the file with ``newline=""``."""
+    writer = csv.writer(stream)
+    writer.writerow(COLUMNS)
+    rows = 0
+    for pair in comparison.calls:
+        for row in _call_rows(pair):
+            writer.writerow(row)
+            rows += 1
+    return rows
+
+
+def safe(text: str) -> str:
+    """A text that a spreadsheet takes for a text: what would start a formula gets a quote in front."""
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
+def _call_rows(pair: CallComparison) -> Iterator[list[str]]:
+    if pair.tensors:
+        for tensor in pair.tensors:
+            yield _tensor_row(pair, tensor)
+    else:
+        yield [
+            *_names(pair, None), *[NOTHING] * 17, NOTHING, safe(pair.reason),
+            pair.verdict.name, safe(pair.reason), NOTHING, NOTHING, NOTHING, *_context(pair),
+        ]  # fmt: skip
+
+
+def _tensor_row(pair: CallComparison, tensor: TensorComparison) -> list[str]:
+    candidate, reference = tensor.candidate, tensor.reference
+    return [
+        *_names(pair, tensor),
+        safe(candidate.dtype) if candidate else NOTHING,
+        safe(reference.dtype) if reference else NOTHING,
+        str(list(candidate.shape)) if candidate else NOTHING,
+        str(list(reference.shape)) if reference else NOTHING,
+        *_errors(tensor.measurement),
+        *_statistics(candidate),
+        *_statistics(reference),
+        _reached(tensor.measurement),
+        safe(_message(tensor)),
+        tensor.verdict.name,
+        safe(tensor.reason),
+        _number(tensor.distance),
+        NOTHING if tensor.distance is None else ("yes" if tensor.estimated else "no"),
+        _number(tensor.limit),
+        *_context(pair),
+    ]
+
+
+def _names(pair: CallComparison, tensor: TensorComparison | None) -> list[str]:
+    candidate = tensor.candidate if tensor else None
+    reference = tensor.reference if tensor else None
+    return [_name(pair.candidate, candidate, tensor is None), _name(pair.reference, reference, tensor is None)]
+
+
+def _name(call: Call | None, record: TensorRecord | None, whole_call: bool) -> str:
+    if call is None or (record is None and not whole_call):
+        return NOTHING
+    return safe(call_name(call) if record is None else tensor_name(call, record))
+
+
+def _context(pair: CallComparison) -> list[str]:
+    call = pair.call
+    victim = "yes" if pair.inherited else "no"
+    return [victim, safe(call.name), str(call.step), str(call.rank), safe(call.module), safe(call.source)]
+
+
+def _errors(measurement: Measurement | None) -> list[str]:
+    if measurement is None:
+        return [NOTHING] * 5
+    thousandth, five_thousandths = measurement.within[1], measurement.within[2]
+    values = (measurement.cosine, measurement.max_abs, measurement.max_rel, thousandth, five_thousandths)
+    return [_number(value) for value in values]
+
+
+def _statistics(record: TensorRecord | None) -> list[str]:
+    statistics: Statistics | None = record.statistics if record else None
+    if statistics is None:
+        return [NOTHING] * 4
+    return [_number(v) for v in (statistics.maximum, statistics.minimum, statistics.mean, statistics.norm)]
+
+
+def _reached(measurement: Measurement | None) -> str:
+    """ptdbg's rule: No where the cosine is below 0.99 and the largest absolute error above 0.001. NaN or Inf on one
+    side only is No, as there."""
+    if measurement is None:
+        return NOTHING
+    if measurement.nan_mismatch or measurement.infinity_mismatch:
+        return "No"
+    if math.isnan(measurement.max_abs):
+        return NOTHING
+    return "No" if measurement.cosine < _COSINE_LIMIT and measurement.max_abs > _ABSOLUTE_LIMIT else "Yes"
+
+
+def _message(tensor: TensorComparison) -> str:
+    """What kept the tensors from being compared, as ptdbg says it in Err_message; empty where nothing did."""
+    if tensor.candidate is None:
+        return "only the reference has this tensor"
+    if tensor.reference is None:
+        return "only the candidate has this tensor"
+    return tensor.reason if tensor.measurement is None and tensor.distance is None else ""
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return NOTHING
+    return str(value) if not math.isfinite(value) else repr(float(value))

@@ -1,0 +1,66 @@
+"""A comparison as one HTML page that opens from disk, asks nothing of the network and can be mailed.
+
+Data and program are apart: the data is a block of JSON in which no character can end the block, the program is written
+by us and allowed by its hash in the page's own security policy, and puts every text in as text. So a name with HTML in
+it shows as a name.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from importlib import resources
+from typing import TextIO
+
+from trueline.report.json import dumps
+from trueline.report.page_data import page_data
+from trueline.report.subject import ComparisonView
+from trueline.report.wording import verdict_sentence
+
+SCRIPTS = ("data.js", "plot.js", "table.js", "modules.js", "details.js", "main.js")
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
+
+
+def write_html(comparison: ComparisonView, stream: TextIO) -> None:
+    """Writes the page."""
+    script = '"use strict";\n(() => {\n' + "\n".join(asset(name) for name in SCRIPTS) + "\n})();\n"
+    style = asset("page.css")
+    sentence = f"{comparison.verdict.name.replace('_', ' ')}: {verdict_sentence(comparison)}"
+    parts = {
+        "policy": _policy(script, style),
+        "title": html.escape(sentence),
+        "style": style,
+        "data": embedded(dumps(page_data(comparison))),
+        "script": script,
+    }
+    template = asset("page.html")
+    end = 0
+    for match in _PLACE.finditer(template):
+        stream.write(template[end : match.start()])
+        stream.write(parts[match[1]])
+        end = match.end()
+    stream.write(template[end:])
+
+
+def asset(name: str) -> str:
+    """A file that ships inside the package."""
+    return (resources.files("trueline.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def embedded(text: str) -> str:
+    """JSON that can stand inside a script element: no ``<``, so nothing in it can close the element or open a
+    comment. The line separators are legal JSON but end a line for older browsers."""
+    return (
+        text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+        .replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    )  # fmt: skip
+
+
+def _policy(script: str, style: str) -> str:
+    return f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'"
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

@@ -1,0 +1,167 @@
+"""Reports as JSON: strict (no NaN or Infinity tokens) and streamed, one call a line.
+
+A float that JSON cannot say is the string ``"nan"``, ``"inf"`` or ``"-inf"``. ``"format"`` names the layout and
+``"version"`` grows when a field changes its meaning.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, TextIO
+
+from trueline.records import Call, CallComparison, Certificate, Measurement, RunInfo, Statistics, TensorComparison
+from trueline.records import TensorRecord
+from trueline.report.subject import ComparisonView
+from trueline.report.wording import next_commands, standard_name, unmatched_lines, verdict_sentence
+
+FORMAT = "trueline-comparison"
+VERSION = 1
+
+
+def write_json(comparison: ComparisonView, stream: TextIO) -> int:
+    """Writes the whole comparison; gives the number of calls."""
+    head = dumps(comparison_head(comparison))
+    stream.write(head[:-1] + ',\n"calls": [')
+    count = 0
+    for pair in comparison.calls:
+        stream.write(("\n" if count == 0 else ",\n") + dumps(pair_dict(pair)))
+        count += 1
+    stream.write("\n]}\n")
+    return count
+
+
+def comparison_head(comparison: ComparisonView) -> dict[str, Any]:
+    """Everything about a comparison but its calls."""
+    origin = comparison.origin
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "verdict": comparison.verdict.name,
+        "summary": verdict_sentence(comparison),
+        "standard": standard_name(comparison),
+        "mode": comparison.mode,
+        "counts": dict(comparison.counts),
+        "reference": {"path": str(comparison.reference.path), **plain(comparison.reference.info)},
+        "candidate": {"path": str(comparison.candidate.path), **plain(comparison.candidate.info)},
+        "origin": None
+        if origin is None
+        else {
+            "call": call_dict(origin.comparison.call, tensors=False),
+            "explanation": origin.explanation,
+            "confirmed": origin.confirmed,
+            "evidence": plain(origin.evidence),
+            "comparison": pair_dict(origin.comparison),
+        },
+        "first_divergence": comparison.first_divergence and call_dict(comparison.first_divergence, tensors=False),
+        "unmatched": unmatched_lines(comparison),
+        "missing_ranks": plain(comparison.missing_ranks),
+        "notes": list(comparison.notes),
+        "next": [{"why": why, "command": text} for why, text in next_commands(comparison)],
+    }
+
+
+def pair_dict(pair: CallComparison) -> dict[str, Any]:
+    """One pair of calls with its tensors."""
+    call = pair.call
+    return {
+        "name": call.name,
+        "api": call.api,
+        "index": call.index,
+        "phase": call.phase.value,
+        "level": call.level.value,
+        "step": call.step,
+        "rank": call.rank,
+        "module": call.module,
+        "source": call.source,
+        "reference": None if pair.reference is None else {"id": pair.reference.id, "name": pair.reference.name},
+        "candidate": None if pair.candidate is None else {"id": pair.candidate.id, "name": pair.candidate.name},
+        "verdict": pair.verdict.name,
+        "reason": pair.reason,
+        "inherited": pair.inherited,
+        "input_distance": plain(pair.input_distance),
+        "output_distance": plain(pair.output_distance),
+        "limit": plain(pair.limit),
+        "tensors": [_tensor_pair(tensor) for tensor in pair.tensors],
+    }
+
+
+def call_dict(call: Call, *, tensors: bool = True) -> dict[str, Any]:
+    """One call as it was recorded."""
+    content: dict[str, Any] = {"name": call.name, **plain(_shallow(call)), "source": call.source}
+    content["stack"] = [plain(frame) for frame in call.stack]
+    content["arguments"], content["result"] = plain(call.arguments), plain(call.result)
+    if tensors:
+        content["tensors"] = [tensor_dict(record) for record in call.tensors]
+    return content
+
+
+def tensor_dict(record: TensorRecord) -> dict[str, Any]:
+    """One tensor leaf with its statistics. The sketch is left out: it is for machines and 64 numbers long."""
+    content = {field.name: plain(getattr(record, field.name)) for field in fields(record) if field.name != "statistics"}
+    content["statistics"] = statistics_dict(record.statistics)
+    return content
+
+
+def statistics_dict(statistics: Statistics | None) -> dict[str, Any] | None:
+    if statistics is None:
+        return None
+    return {field.name: plain(getattr(statistics, field.name)) for field in fields(statistics) if field.name != "sketch"}
+
+
+def run_dict(path: Path, info: RunInfo, certificates: Mapping[int, Certificate]) -> dict[str, Any]:
+    """The head of a Run and what each rank says about its own completeness."""
+    return {
+        "path": str(path),
+        "info": plain(info),
+        "certificates": {str(rank): plain(certificate) for rank, certificate in certificates.items()},
+    }
+
+
+def dumps(value: Any) -> str:
+    """Strict JSON on one line."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """Turns records into JSON values."""
+    if value is None or isinstance(value, str | bool | int) and not isinstance(value, Enum):
+        return value
+    if isinstance(value, Enum):
+        return value.name if isinstance(value, int) else value.value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if hasattr(value, "item"):  # a numpy scalar
+        return plain(value.item())
+    return str(value)
+
+
+def _tensor_pair(tensor: TensorComparison) -> dict[str, Any]:
+    measurement: Measurement | None = tensor.measurement
+    return {
+        "role": tensor.role.value,
+        "path": tensor.path,
+        "verdict": tensor.verdict.name,
+        "reason": tensor.reason,
+        "distance": plain(tensor.distance),
+        "estimated": tensor.estimated,
+        "limit": plain(tensor.limit),
+        "reference": None if tensor.reference is None else tensor_dict(tensor.reference),
+        "candidate": None if tensor.candidate is None else tensor_dict(tensor.candidate),
+        "measurement": None if measurement is None else plain(measurement),
+    }
+
+
+def _shallow(call: Call) -> dict[str, Any]:
+    deep = ("stack", "arguments", "result", "tensors")
+    return {field.name: getattr(call, field.name) for field in fields(call) if field.name not in deep}

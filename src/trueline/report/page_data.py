@@ -1,0 +1,192 @@
+"""The data inside the HTML page: one compact column per property of all calls, and details of the calls that matter.
+
+200,000 calls take about 6 MB as columns (base64 of little-endian arrays, strings said once) where one object per call
+would take 100. Details are kept for the calls that differ, then for some others, up to a fixed amount.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from trueline.records import Call, CallComparison, Statistics, TensorComparison, TensorRecord, Verdict
+from trueline.report.json import comparison_head, dumps, plain
+from trueline.report.showing import render_call, render_result
+from trueline.report.subject import Columns, ComparisonView
+from trueline.report.text import same_pair
+from trueline.report.wording import confirmation, module_of, next_commands
+
+DETAILED_CALLS = 2_000
+DETAILED_BYTES = 20_000_000
+_NEIGHBOURS = 40
+"""Calls before the origin whose details are kept although they agree: people look there first."""
+_TEXT_COLUMNS = ("api", "module", "source")
+_FLOAT_COLUMNS = ("output_distance", "input_distance", "limit")
+
+Vector = np.ndarray[Any, Any]
+
+
+def page_data(comparison: ComparisonView) -> dict[str, Any]:
+    """Everything the page shows, as JSON values."""
+    series = comparison.series()
+    count = len(series["verdict"])
+    columns, names = _columns(series, count)
+    origin = origin_position(comparison, series)
+    details = _details(comparison, series, origin)
+    return {
+        "head": _head(comparison, origin),
+        "count": count,
+        "columns": columns,
+        "names": names,
+        "details": details,
+    }
+
+
+def origin_position(comparison: ComparisonView, series: Columns) -> int | None:
+    """Where in ``calls`` the origin is."""
+    origin = comparison.origin
+    if origin is None:
+        return None
+    call = origin.comparison.call
+    here = (np.asarray(series["api"]) == call.api) & (np.asarray(series["step"]) == call.step)
+    here &= np.asarray(series["rank"]) == call.rank
+    for position in np.flatnonzero(here):
+        if same_pair(comparison.calls[int(position)], origin.comparison):
+            return int(position)
+    return None
+
+
+def _head(comparison: ComparisonView, position: int | None) -> dict[str, Any]:
+    head = comparison_head(comparison)
+    head["position"] = position
+    head["next"] = [{"why": w, "command": text} for w, text in next_commands(comparison, html_written=True)]
+    origin = comparison.origin
+    if origin is not None:
+        head["origin"] |= {
+            "confirmation": confirmation(origin, comparison.mode),
+            "module": module_of(origin.comparison.call),
+            "detail": pair_details(origin.comparison),
+        }
+    return head
+
+
+def _columns(series: Columns, count: int) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    columns: dict[str, Any] = {}
+    names: dict[str, list[str]] = {}
+    for name in _TEXT_COLUMNS:
+        if name in series:
+            texts, codes = np.unique(np.asarray(series[name]).astype(str), return_inverse=True)
+            names[name] = texts.tolist()
+            columns[name] = encode(codes)
+    for name in _FLOAT_COLUMNS:
+        with np.errstate(over="ignore"):
+            columns[name] = encode(np.asarray(series[name], dtype=np.float64).astype("<f4"))
+    for name in ("step", "rank", "verdict"):
+        columns[name] = encode(np.asarray(series[name]).astype(np.int64))
+    columns["inherited"] = encode(np.asarray(series["inherited"]).astype(np.uint8))
+    columns["backward"] = encode(_is_backward(np.asarray(series["phase"])).astype(np.uint8))
+    columns["index"] = encode(np.asarray(series["index"]).astype(np.int64))
+    assert all(len(np.asarray(series[name])) == count for name in ("step", "rank", "api", "limit"))
+    return columns, names
+
+
+def encode(values: Vector) -> dict[str, str]:
+    """A column: the name of the smallest JavaScript array that holds it, and its bytes."""
+    if values.dtype.kind != "f":
+        low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+        values = values.astype(np.min_scalar_type(high) if low >= 0 else "<i4")
+        if values.dtype.itemsize == 8:
+            raise OverflowError(f"a column of the page goes up to {high}; a page can say up to 4294967295")
+    kind = {"u1": "Uint8", "u2": "Uint16", "u4": "Uint32", "i4": "Int32", "f4": "Float32"}[values.dtype.str[1:]]
+    little = values.astype(values.dtype.newbyteorder("<"))
+    return {"type": f"{kind}Array", "data": base64.b64encode(little.tobytes()).decode("ascii")}
+
+
+def _is_backward(phase: Vector) -> Vector:
+    if phase.dtype.kind in "iub":
+        return phase.astype(np.int64) == 1
+    return np.array([str(getattr(value, "value", value)) == "backward" for value in phase], dtype=bool)
+
+
+def _details(comparison: ComparisonView, series: Columns, origin: int | None) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    budget = DETAILED_BYTES
+    for position in _worth_details(series, origin):
+        if len(details) >= DETAILED_CALLS or budget < 0:
+            break
+        detail = pair_details(comparison.calls[position])
+        budget -= len(dumps(detail))
+        details[str(position)] = detail
+    return details
+
+
+def _worth_details(series: Columns, origin: int | None) -> Iterator[int]:
+    """Positions, the most telling ones first: the origin and what came before it, calls that failed or warn, victims,
+    then the rest in order."""
+    verdict = np.asarray(series["verdict"]).astype(np.int64)
+    inherited = np.asarray(series["inherited"]).astype(bool)
+    rank = np.full(len(verdict), 3)
+    rank[inherited] = 2
+    rank[np.isin(verdict, [Verdict.WARN, Verdict.FAIL, Verdict.ERROR]) & ~inherited] = 1
+    if origin is not None:
+        rank[max(0, origin - _NEIGHBOURS) : origin + 1] = 0
+    yield from np.argsort(rank, kind="stable").tolist()
+
+
+def pair_details(pair: CallComparison) -> dict[str, Any]:
+    """One pair of calls as the page's side panel shows it."""
+    call = pair.call
+    return {
+        "reason": pair.reason,
+        "module_class": call.module_class,
+        "level": call.level.value,
+        "context": call.context,
+        "reference": _side(pair.reference),
+        "candidate": _side(pair.candidate),
+        "stack": [str(frame) for frame in call.stack],
+        "tensors": [_tensor(tensor) for tensor in pair.tensors],
+    }
+
+
+def _side(call: Call | None) -> dict[str, Any] | None:
+    if call is None:
+        return None
+    return {"name": call.name, "id": call.id, "call": render_call(call), "result": render_result(call), "raised": call.raised}
+
+
+def _tensor(tensor: TensorComparison) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "role": tensor.role.value,
+        "path": tensor.path,
+        "verdict": int(tensor.verdict),
+        "reason": tensor.reason,
+        "distance": plain(tensor.distance),
+        "estimated": tensor.estimated,
+        "limit": plain(tensor.limit),
+        "reference": _record(tensor.reference),
+        "candidate": _record(tensor.candidate),
+    }
+    if (m := tensor.measurement) is not None:
+        content["measurement"] = {
+            "cosine": plain(m.cosine), "max abs": plain(m.max_abs), "mean abs": plain(m.mean_abs),
+            "max rel": plain(m.max_rel), "RMSE": plain(m.rmse), "max ULP": plain(m.max_ulp), "bias": plain(m.bias),
+            "equal": f"{m.equal:,} of {m.count:,}", "NaN mismatch": m.nan_mismatch, "Inf mismatch": m.infinity_mismatch,
+            "worst element": m.worst, "there, reference": plain(m.worst_reference),
+            "there, candidate": plain(m.worst_candidate),
+        }  # fmt: skip
+    return content
+
+
+def _record(record: TensorRecord | None) -> dict[str, Any] | None:
+    if record is None:
+        return None
+    numbers: Statistics | None = record.statistics
+    content: dict[str, Any] = {"dtype": record.dtype, "shape": list(record.shape), "device": record.device}
+    if numbers is None:
+        return content | {"missing": record.missing or "no statistics"}
+    infinities = numbers.positive_infinity + numbers.negative_infinity
+    values = (numbers.minimum, numbers.maximum, numbers.mean, numbers.norm, numbers.nan, infinities, numbers.zeros)
+    return content | {"statistics": [plain(value) for value in values]}

@@ -1,0 +1,51 @@
+"""Names of calls and tensors as ptdbg_ascend writes them: ``Functional_linear_0_forward_input.0``."""
+
+from __future__ import annotations
+
+from trueline.records import Call, Level, Phase, Role, TensorRecord
+
+_PREFIXES = (
+    ("torch.nn.functional.", "Functional"),
+    ("torch.Tensor.", "Tensor"),
+    ("torch._VF.", "VF"),
+    ("torch.distributed.", "Distributed"),
+    ("torch.ops.aten.", "Aten"),
+    ("aten.", "Aten"),
+    ("aten::", "Aten"),
+    ("torch_npu.", "NPU"),
+    ("torch.ops.npu.", "NPU"),
+    ("torch.", "Torch"),
+)
+"""Where an API lives -> ptdbg's prefix; the first that fits counts."""
+
+_ROLE_WORDS = {Role.INPUT: "input", Role.OUTPUT: "output", Role.PARAMETER: "parameters"}
+
+
+def call_name(call: Call) -> str:
+    """``Functional_linear_0_forward``. ptdbg has no word for a module's call; msprobe's ``Module`` is used."""
+    if call.level is Level.MODULE:
+        stem = "_".join(part for part in ("Module", call.module, call.module_class) if part)
+    else:
+        stem = _stem(call.api)
+    return f"{stem}_{call.index}_{call.phase.value}"
+
+
+def tensor_name(call: Call, tensor: TensorRecord) -> str:
+    """``Functional_linear_0_forward_input.0``."""
+    return f"{call_name(call)}_{_ROLE_WORDS[tensor.role]}{_place(call, tensor)}"
+
+
+def _stem(api: str) -> str:
+    for start, prefix in _PREFIXES:
+        if api.startswith(start):
+            return f"{prefix}_{api[len(start) :]}"
+    return f"Custom_{api}"
+
+
+def _place(call: Call, tensor: TensorRecord) -> str:
+    """The path without the word that the role says already: ``args.0`` of an input is ``.0``."""
+    given = tensor.role is Role.INPUT
+    redundant = ("args", "kwargs") if given is (call.phase is Phase.FORWARD) else ("out",)
+    head, _, rest = tensor.path.partition(".")
+    kept = rest if head in redundant else tensor.path
+    return f".{kept}" if kept else ""

@@ -1,0 +1,50 @@
+"""What the reports need of a comparison. ``diagnose.Comparison`` is one; tests bring their own.
+
+Reports sit below the room that compares, so they say here what they read and import nothing from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from trueline.records import Call, CallComparison, Origin, Verdict
+from trueline.store import Run
+
+Columns = Mapping[str, np.ndarray[Any, Any]]
+
+
+class ComparisonView(Protocol):
+    """A finished comparison of two Runs, to be read and never changed."""
+
+    @property
+    def verdict(self) -> Verdict: ...
+    @property
+    def first_divergence(self) -> Call | None: ...
+    @property
+    def origin(self) -> Origin | None: ...
+    @property
+    def calls(self) -> Sequence[CallComparison]: ...
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+    @property
+    def unmatched(self) -> Any: ...
+    @property
+    def missing_ranks(self) -> Any: ...
+    @property
+    def reference(self) -> Run: ...
+    @property
+    def candidate(self) -> Run: ...
+    @property
+    def standard(self) -> Any: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
+
+    def series(self) -> Columns:
+        """One value per call and column: step, rank, phase, output_distance, input_distance, limit, verdict, api,
+        module, inherited."""
+        ...

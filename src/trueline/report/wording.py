@@ -1,0 +1,171 @@
+"""The sentences that all reports share: the verdict in one line, where the origin is, what to run next."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trueline.records import Call, Origin, Verdict
+from trueline.report.subject import ComparisonView
+
+_COUNT_WORDS = (
+    ("PASS", "passed"),
+    ("WARN", "to look at"),
+    ("FAIL", "failed"),
+    ("ERROR", "with errors"),
+    ("NOT_COMPARED", "not compared"),
+)
+
+
+def number(value: float | None) -> str:
+    """A distance or an error, short: ``1.3e-04``, ``0``, ``nan``; a dash where there is none."""
+    if value is None:
+        return "-"
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return f"{value:.1e}"
+
+
+def statistic(value: float | None) -> str:
+    """A minimum, mean or norm, readable: ``-2.944``, ``1.7e-12``."""
+    if value is None:
+        return "-"
+    return f"{value:.5g}"
+
+
+def size(count: float) -> str:
+    """A number of bytes: ``3.2 MB``."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 call``, ``1,234 calls``."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def standard_name(comparison: ComparisonView) -> str:
+    standard = comparison.standard
+    return standard if isinstance(standard, str) else str(getattr(standard, "name", standard))
+
+
+def count_of(counts: Mapping[str, int], verdict: Verdict) -> int:
+    return int(counts.get(verdict.name, 0))
+
+
+def measured(counts: Mapping[str, int]) -> int:
+    """How many calls were compared at all."""
+    return sum(count_of(counts, verdict) for verdict in Verdict if verdict is not Verdict.NOT_COMPARED)
+
+
+def verdict_sentence(comparison: ComparisonView) -> str:
+    """The whole comparison in one sentence."""
+    counts = comparison.counts
+    origin = comparison.origin
+    if comparison.verdict >= Verdict.FAIL and origin is not None:
+        where = origin.comparison.call
+        place = f" in {where.module}" if where.module else ""
+        return f"{where.name}{place} went wrong first"
+    if comparison.verdict >= Verdict.FAIL:
+        bad = count_of(counts, Verdict.FAIL) + count_of(counts, Verdict.ERROR)
+        what = plural(bad, "call") if bad else "The Runs"
+        return f"{what} {'differs' if bad == 1 else 'differ'} beyond honest arithmetic; no single origin could be named"
+    if not measured(counts):
+        return "Nothing could be compared"
+    agree = f"{plural(measured(counts), 'call')} compared, none wrong"
+    if warned := count_of(counts, Verdict.WARN):
+        return f"{agree}; {warned:,} deserve{'s' if warned == 1 else ''} a look"
+    if missed := count_of(counts, Verdict.NOT_COMPARED):
+        return f"{agree}; {missed:,} could not be compared"
+    return agree
+
+
+def counts_sentence(counts: Mapping[str, int]) -> str:
+    """``412 calls: 300 passed, 2 failed``."""
+    parts = [f"{counts[name]:,} {word}" for name, word in _COUNT_WORDS if counts.get(name)]
+    total = sum(int(counts.get(name, 0)) for name, _ in _COUNT_WORDS)
+    return f"{plural(total, 'call')}: {', '.join(parts)}" if parts else "no calls"
+
+
+def confirmation(origin: Origin, mode: str) -> str:
+    """Whether replaying the call proved the fault."""
+    if origin.confirmed:
+        return "yes, by replaying the call in float64 on its recorded inputs"
+    if origin.confirmed is False:
+        return "no: replayed in float64 on its recorded inputs, the call computes right"
+    if mode == "tensors":
+        return "not tried: this call cannot be replayed"
+    return f"not tried: a replay needs the tensors, these Runs hold {mode}"
+
+
+def place(call: Call) -> str:
+    """``step 2, rank 0``, with what else tells this call from others."""
+    return f"step {call.step}, rank {call.rank}" + (f", in {call.context}" if call.context else "")
+
+
+def module_of(call: Call) -> str:
+    if not call.module:
+        return "(outside any module)"
+    return f"{call.module} ({call.module_class})" if call.module_class else call.module
+
+
+def next_commands(comparison: ComparisonView, *, html_written: bool = False) -> list[tuple[str, str]]:
+    """What to run next, as (why, command)."""
+    reference, candidate = comparison.reference.path, comparison.candidate.path
+    commands = []
+    origin = comparison.origin
+    if origin is not None:
+        call = origin.comparison.call
+        side = candidate if origin.comparison.candidate is not None else reference
+        commands.append(("see this call", show_command(side, call, ranks=comparison.candidate.ranks)))
+        if origin.confirmed is None and comparison.mode != "tensors":
+            commands.append(("keep its tensors on both sides to confirm", _recapture(comparison, call)))
+    if not html_written:
+        commands.append(("see all calls", command("trueline", "compare", reference, candidate, "--html", "report.html")))
+    return commands
+
+
+def show_command(run: Path, call: Call, *, ranks: Sequence[int] = ()) -> str:
+    words: list[Any] = ["trueline", "show", run, call.name, "--step", call.step]
+    if len(ranks) > 1:
+        words += ["--rank", call.rank]
+    return command(*words)
+
+
+def command(*words: object) -> str:
+    return shlex.join(str(word) for word in words)
+
+
+def _recapture(comparison: ComparisonView, call: Call) -> str:
+    program = comparison.candidate.info.command or ("python", "train.py")
+    return command(
+        "trueline", "capture", "--out", f"{comparison.candidate.path}-tensors", "--data", "tensors",
+        "--steps", call.step, "--", *program,
+    )  # fmt: skip
+
+
+def unmatched_lines(comparison: ComparisonView) -> list[str]:
+    """What could not be matched, one sentence each."""
+    return list(_unmatched(comparison))
+
+
+def _unmatched(comparison: ComparisonView) -> Iterator[str]:
+    missing = comparison.missing_ranks
+    if missing:
+        yield f"ranks that only one side has: {', '.join(str(rank) for rank in missing)}"
+    what = comparison.unmatched
+    if isinstance(what, Mapping):
+        for name, value in what.items():
+            amount = value if isinstance(value, int) else len(value)
+            if amount:
+                yield f"{name}: {plural(amount, 'call')}"
+    else:
+        yield from (str(item) for item in what or ())

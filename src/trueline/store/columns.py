@@ -1,0 +1,78 @@
+"""The columns in which calls travel from a capture to the disk and back.
+
+Everything that repeats (names, stacks, argument trees, layouts) is said once, as a *definition* with a number, and
+referred to by that number. So a recorded call is a dozen integers, which costs the captured program little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trueline.records import Level, Phase, Role
+
+FORMAT_VERSION = 1
+
+LEVELS: tuple[Level, ...] = (Level.API, Level.MODULE, Level.KERNEL)
+PHASES: tuple[Phase, ...] = (Phase.FORWARD, Phase.BACKWARD)
+ROLES: tuple[Role, ...] = (Role.INPUT, Role.OUTPUT, Role.PARAMETER)
+
+CALL_COLUMNS = (
+    "id",
+    "level",
+    "phase",
+    "api",
+    "nth",
+    "step",
+    "module",
+    "context",
+    "thread",
+    "forward",
+    "arguments",
+    "result",
+    "raised",
+    "stack",
+)
+VISIT_COLUMNS = ("call", "position", "role", "tensor", "layout")
+BYTES_COLUMNS = ("tensor", "file", "offset", "nbytes")
+
+NONE = -1
+"""Stands for "no such thing" in any column that refers to a definition."""
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def empty(columns: tuple[str, ...]) -> Integers:
+    return np.empty((0, len(columns)), dtype=np.int64)
+
+
+@dataclass(slots=True)
+class Payload:
+    """The bytes of one tensor, to be stored: in C order, exact bits. ``fetch`` is called by the writing thread."""
+
+    tensor: int
+    dtype: str
+    shape: tuple[int, ...]
+    fetch: Callable[[], memoryview]
+
+
+@dataclass(slots=True)
+class Batch:
+    """What a capture hands to the writer at once.
+
+    ``definitions`` maps a table (names, modules, stacks, trees, layouts) to rows whose first field is the number.
+    ``statistics`` is called by the writing thread and gives tensor numbers and their STATISTICS rows; it may wait
+    for a device. ``done`` is called when nothing of this batch is needed any more.
+    """
+
+    definitions: dict[str, list[list[Any]]] = field(default_factory=dict)
+    calls: Integers = field(default_factory=lambda: empty(CALL_COLUMNS))
+    visits: Integers = field(default_factory=lambda: empty(VISIT_COLUMNS))
+    statistics: Callable[[], tuple[Integers, np.ndarray[Any, Any]]] | None = None
+    missing: list[tuple[int, str]] = field(default_factory=list)
+    payloads: list[Payload] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    done: Callable[[], None] | None = None

@@ -1,0 +1,141 @@
+"""Turns a journal into ``calls.db``, the SQLite file that every reader uses.
+
+Done by the capture when it ends, or by the first reader of a Run whose program was killed. The database is built
+beside its place and moved there when whole. Each kind of frame fills one table, so a Run of any size is finished in
+a bounded amount of memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trueline.numerics.layout import STATISTICS
+from trueline.store.columns import BYTES_COLUMNS, CALL_COLUMNS, FORMAT_VERSION, VISIT_COLUMNS
+from trueline.store.journal import read_frames
+
+DATABASE_FILE = "calls.db"
+
+STATISTICS_COLUMNS = tuple(name for name in STATISTICS.names or ())
+
+SCHEMA = f"""
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE names (id INTEGER PRIMARY KEY, text TEXT);
+CREATE TABLE modules (id INTEGER PRIMARY KEY, path TEXT, class TEXT);
+CREATE TABLE stacks (id INTEGER PRIMARY KEY, frames TEXT);
+CREATE TABLE trees (id INTEGER PRIMARY KEY, tree TEXT);
+CREATE TABLE layouts (id INTEGER PRIMARY KEY, dtype TEXT, shape TEXT, strides TEXT, device TEXT, requires_grad INTEGER);
+CREATE TABLE calls ({", ".join(f"{name} INTEGER" + (" PRIMARY KEY" if name == "id" else "") for name in CALL_COLUMNS)});
+CREATE TABLE visits ({", ".join(f"{name} INTEGER" for name in VISIT_COLUMNS)}, PRIMARY KEY (call, position)) WITHOUT ROWID;
+CREATE TABLE statistics (tensor INTEGER PRIMARY KEY, count INTEGER, minimum REAL, maximum REAL, mean REAL, norm REAL,
+  nan INTEGER, positive_infinity INTEGER, negative_infinity INTEGER, zeros INTEGER, exponent_min INTEGER,
+  exponent_max INTEGER, digest INTEGER, sketch BLOB);
+CREATE TABLE bytes (tensor INTEGER PRIMARY KEY, file INTEGER, offset INTEGER, nbytes INTEGER);
+CREATE TABLE missing (tensor INTEGER PRIMARY KEY, reason TEXT);
+CREATE TABLE events (id INTEGER PRIMARY KEY, kind TEXT, event TEXT);
+CREATE VIEW call_list AS SELECT calls.id, calls.step, names.text AS api, calls.nth,
+  CASE calls.phase WHEN 0 THEN 'forward' ELSE 'backward' END AS phase, modules.path AS module, stacks.frames AS stack
+  FROM calls LEFT JOIN names ON names.id = calls.api LEFT JOIN modules ON modules.id = calls.module
+  LEFT JOIN stacks ON stacks.id = calls.stack ORDER BY calls.id;
+CREATE VIEW tensor_list AS SELECT visits.call, visits.position,
+  CASE visits.role WHEN 0 THEN 'input' WHEN 1 THEN 'output' ELSE 'parameter' END AS role, visits.tensor,
+  layouts.dtype, layouts.shape, layouts.device, statistics.minimum, statistics.maximum, statistics.mean,
+  statistics.norm, statistics.nan, statistics.zeros
+  FROM visits LEFT JOIN layouts ON layouts.id = visits.layout LEFT JOIN statistics ON statistics.tensor = visits.tensor;
+"""
+
+
+def finish_rank(folder: Path, rank: int, *, database: Path | None = None) -> Path:
+    """Builds the database of one rank from its journal; gives its path. The journal is removed when the database
+    has taken its place in the Run (it is kept when the database is made elsewhere)."""
+    journal = folder / "journal.bin"
+    target = database or folder / DATABASE_FILE
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    connection = sqlite3.connect(draft, isolation_level=None)
+    try:
+        # One writer that nobody else reads yet: no lock and no rollback file is needed, only speed.
+        connection.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;")
+        connection.executescript(SCHEMA)
+        connection.execute("BEGIN")
+        complete = _copy_frames(connection, journal)
+        meta = {"format_version": FORMAT_VERSION, "rank": rank, "complete": complete}
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(k, json.dumps(v)) for k, v in meta.items()])
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+    os.replace(draft, target)
+    if database is None:
+        journal.unlink(missing_ok=True)
+    return target
+
+
+def _copy_frames(connection: sqlite3.Connection, journal: Path) -> bool:
+    """Copies every whole frame; tells whether the journal was closed by the capture itself."""
+    complete = False
+    for kind, payload in read_frames(journal):
+        if kind == b"X":
+            connection.execute("INSERT INTO meta VALUES ('certificate', ?)", (payload.decode(),))
+            complete = True
+        else:
+            _COPIERS[kind](connection, payload)
+    return complete
+
+
+def _copy_definitions(connection: sqlite3.Connection, payload: bytes) -> None:
+    for table, rows in json.loads(payload).items():
+        width = _DEFINITION_WIDTHS[table]
+        flat = [[value if isinstance(value, str | int) else json.dumps(value) for value in row] for row in rows]
+        connection.executemany(f"INSERT INTO {table} VALUES ({_marks(width)})", flat)
+
+
+def _integer_copier(table: str, width: int) -> Callable[[sqlite3.Connection, bytes], None]:
+    statement = f"INSERT INTO {table} VALUES ({_marks(width)})"
+
+    def copy(connection: sqlite3.Connection, payload: bytes) -> None:
+        connection.executemany(statement, np.frombuffer(payload, dtype="<i8").reshape(-1, width).tolist())
+
+    return copy
+
+
+def _copy_statistics(connection: sqlite3.Connection, payload: bytes) -> None:
+    count = len(payload) // (8 + STATISTICS.itemsize)
+    numbers = np.frombuffer(payload, dtype="<i8", count=count)
+    rows = np.frombuffer(payload, dtype=STATISTICS, offset=8 * count, count=count)
+    columns: list[list[Any]] = [numbers.tolist()]
+    columns += [rows[name].tolist() for name in STATISTICS_COLUMNS if name not in ("digest", "sketch")]
+    columns.append(rows["digest"].astype(np.int64).tolist())  # SQLite has no unsigned integers
+    columns.append([sketch.tobytes() for sketch in rows["sketch"]])
+    statement = f"INSERT OR REPLACE INTO statistics VALUES ({_marks(len(columns))})"
+    connection.executemany(statement, zip(*columns, strict=True))
+
+
+def _copy_missing(connection: sqlite3.Connection, payload: bytes) -> None:
+    connection.executemany("INSERT OR REPLACE INTO missing VALUES (?, ?)", json.loads(payload))
+
+
+def _copy_event(connection: sqlite3.Connection, payload: bytes) -> None:
+    event = json.loads(payload)
+    connection.execute("INSERT INTO events (kind, event) VALUES (?, ?)", (event.get("kind", ""), json.dumps(event)))
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+_DEFINITION_WIDTHS = {"names": 2, "modules": 3, "stacks": 2, "trees": 2, "layouts": 6}
+_COPIERS: dict[bytes, Callable[[sqlite3.Connection, bytes], None]] = {
+    b"D": _copy_definitions,
+    b"V": _integer_copier("visits", len(VISIT_COLUMNS)),
+    b"C": _integer_copier("calls", len(CALL_COLUMNS)),
+    b"M": _copy_missing,
+    b"S": _copy_statistics,
+    b"B": _integer_copier("bytes", len(BYTES_COLUMNS)),
+    b"E": _copy_event,
+}

@@ -1,0 +1,142 @@
+"""The writing side of a Run: one background thread per process, fed through a bounded queue.
+
+Law: no fault of ours reaches the user's program. When anything goes wrong here (a full disk, say) the writer says so
+once, keeps what is already on disk, and swallows the rest; the capture asks ``failed`` and stops recording.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import threading
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from trueline.errors import UsageError
+from trueline.records import RunInfo
+from trueline.store.columns import Batch
+from trueline.store.finish import finish_rank
+from trueline.store.journal import JournalWriter
+from trueline.store.segments import SegmentWriter
+
+RUN_FILE = "run.json"
+JOURNAL_FILE = "journal.bin"
+QUEUE_LENGTH = 64
+
+
+def rank_folder(run: Path, rank: int) -> Path:
+    return run / f"rank{rank}"
+
+
+def write_run_info(run: Path, info: RunInfo) -> None:
+    """Writes ``run.json``, whole or not at all. Many ranks may do so at once: the first one wins."""
+    target = run / RUN_FILE
+    draft = run / f".{RUN_FILE}.{os.getpid()}"
+    draft.write_text(json.dumps(asdict(info), indent=1) + "\n", encoding="utf-8")
+    try:
+        os.link(draft, target)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without hard links
+        if not target.exists():
+            os.replace(draft, target)
+            return
+    draft.unlink(missing_ok=True)
+
+
+class RankWriter:
+    """Writes one rank of a Run.
+
+    ``submit`` hands over a Batch; ``drain`` waits until all of them are on disk; ``close`` finishes the rank.
+    """
+
+    def __init__(self, run: Path, rank: int) -> None:
+        self.folder = rank_folder(run, rank)
+        self._rank = rank
+        self.failed = ""
+        try:
+            self.folder.mkdir(parents=True)
+        except FileExistsError:
+            raise UsageError(
+                f"{self.folder} exists already; choose another path for this Run or remove the old one"
+            ) from None
+        self._journal = JournalWriter(self.folder / JOURNAL_FILE)
+        self._segments = SegmentWriter(self.folder)
+        self._queue: queue.Queue[Batch | None] = queue.Queue(QUEUE_LENGTH)
+        self._thread = threading.Thread(target=self._serve, name="trueline-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def bytes_stored(self) -> int:
+        return self._segments.bytes_written
+
+    def submit(self, batch: Batch) -> None:
+        self._queue.put(batch)
+
+    def drain(self) -> None:
+        self._queue.join()
+
+    def close(self, certificate: dict[str, Any]) -> None:
+        """Ends the writing and turns the journal into ``calls.db``."""
+        self._queue.put(None)
+        self._thread.join()
+        try:
+            self._segments.close()
+            self._journal.append(b"X", json.dumps(certificate).encode())
+            self._journal.close()
+            if not self.failed:
+                finish_rank(self.folder, self._rank)
+        except OSError as error:
+            self._fail(error)
+
+    def _serve(self) -> None:
+        while (batch := self._queue.get()) is not None:
+            try:
+                if not self.failed:
+                    self._write(batch)
+            except Exception as error:
+                self._fail(error)
+            finally:
+                if batch.done is not None:
+                    batch.done()
+                self._queue.task_done()
+                del batch  # the next get() may wait long: do not hold the user's tensors meanwhile
+
+    def _write(self, batch: Batch) -> None:
+        if batch.definitions:
+            self._journal.append(b"D", json.dumps(batch.definitions).encode())
+        if len(batch.visits):
+            self._journal.append(b"V", batch.visits.tobytes())
+        if len(batch.calls):
+            self._journal.append(b"C", batch.calls.tobytes())
+        if batch.missing:
+            self._journal.append(b"M", json.dumps(batch.missing).encode())
+        if batch.statistics is not None:
+            numbers, rows = batch.statistics()
+            if len(numbers):
+                self._journal.append(b"S", numbers.tobytes() + rows.tobytes())
+        if batch.payloads:
+            self._write_payloads(batch)
+        for event in batch.events:
+            self._journal.append(b"E", json.dumps(event).encode())
+
+    def _write_payloads(self, batch: Batch) -> None:
+        places = []
+        for payload in batch.payloads:
+            content = payload.fetch()
+            places.append((payload.tensor, *self._segments.append(payload.tensor, payload.dtype, payload.shape, content)))
+        self._journal.append(b"B", b"".join(number.to_bytes(8, "little") for place in places for number in place))
+
+    def _fail(self, error: Exception) -> None:
+        if self.failed:
+            return
+        self.failed = f"{type(error).__name__}: {error}"
+        warnings.warn(
+            f"trueline stopped recording, the program goes on: {self.failed} (in {self.folder}). "
+            "What was recorded before is kept.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
