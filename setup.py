@@ -5,24 +5,29 @@ The extension is optional: without a compiler the package installs and works, wi
 
 from __future__ import annotations
 
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
 
 FOLDER = Path("src/trueline/numerics")
 
+# One build serves every Python from 3.10 on, except those without the global lock, which have no stable interface.
+STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")
+
 setup(
+    package_dir={"": "src"},
     ext_modules=[
         Extension(
             "trueline.numerics._kernels",
             sources=[str(FOLDER / "_kernels.c")],
             depends=sorted(str(header) for header in FOLDER.glob("_kernels*.h")),
-            extra_compile_args=["-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra"],
+            define_macros=[("Py_LIMITED_API", "0x030A0000")] if STABLE else [],
+            extra_compile_args=["-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math"],
             libraries=["m"],
-            py_limited_api=True,
+            py_limited_api=STABLE,
             optional=True,
         )
     ],
-    package_dir={"": "src"},
-    options={"bdist_wheel": {"py_limited_api": "cp310"}},
+    options={"bdist_wheel": {"py_limited_api": "cp310"}} if STABLE else {},
 )

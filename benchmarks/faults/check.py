@@ -123,8 +123,14 @@ def main(argv: list[str]) -> int:
         if key not in references:
             side = reference(pair)
             references[key] = record(side), _parameters(side)
-        check = check_fault if isinstance(pair, Fault) else check_clean
-        problem = check(pair, *references[key])  # type: ignore[operator]
+        known, parameters = references[key]
+        try:
+            if isinstance(pair, Fault):
+                problem = check_fault(pair, known, parameters)
+            else:
+                problem = check_clean(pair, known, parameters)
+        except (RuntimeError, TypeError, LookupError) as error:
+            problem = f"{type(error).__name__}: {error}"
         problems += bool(problem)
         if problem:
             print(f"BAD   {pair.name}: {problem}")

@@ -29,10 +29,9 @@ def rounded(dtype: torch.dtype) -> Callable[..., list[Tensor | None]]:
     """Every gradient was computed in a smaller type."""
 
     def change(grads_in: Grads, grads_out: Grads, *args: Any, **kwargs: Any) -> list[Tensor | None]:
-        small = [None if grad is None else aten._to_copy(grad, dtype=dtype) for grad in grads_in]
         return [
-            None if grad is None else aten._to_copy(grad, dtype=whole.dtype)
-            for grad, whole in zip(small, grads_in, strict=True)
+            None if grad is None else aten._to_copy(aten._to_copy(grad, dtype=dtype), dtype=grad.dtype)
+            for grad in grads_in
         ]
 
     return change
@@ -54,7 +53,7 @@ def silu_without_product(grads_in: Grads, grads_out: Grads, x: Tensor, *args: An
     return [aten.mul(grads_out[0], aten.sigmoid(x))]
 
 
-def softmax_without_sum(grads_in: Grads, grads_out: Grads, x: Tensor, dim: int, **kwargs: Any) -> Grads:
+def softmax_without_sum(grads_in: Grads, grads_out: Grads, x: Tensor, dim: int, *rest: Any) -> Grads:
     """y * g, the sum over the row is missing."""
     return [aten.mul(aten._softmax(x, dim, False), grads_out[0])]
 

@@ -75,12 +75,12 @@ def _channels_last_conv(original: Any, x: Tensor, weight: Tensor, *rest: Any) ->
     return out.contiguous()
 
 
-def _softmax(x: Tensor, dim: int, **kwargs: Any) -> Tensor:
+def _softmax(x: Tensor, dim: int, *rest: Any) -> Tensor:
     """exp(x - logsumexp(x))."""
     return torch.exp(x - torch.logsumexp(x, dim, keepdim=True))
 
 
-def _composed_softmax(original: Any, x: Tensor, dim: int, **kwargs: Any) -> Tensor:
+def _composed_softmax(original: Any, x: Tensor, dim: int, *rest: Any) -> Tensor:
     """Out of elementary operations, in backward too."""
     powers = torch.exp(x - x.amax(dim, keepdim=True))
     return powers / powers.sum(dim, keepdim=True)
@@ -126,12 +126,13 @@ def _rms_norm(x: Tensor, shape: Any, weight: Tensor, eps: float) -> Tensor:
     return x / torch.sqrt((x * x).sum(-1, keepdim=True) / x.shape[-1] + eps) * weight
 
 
-def _cross_entropy(logits: Tensor, labels: Tensor, **kwargs: Any) -> Tensor:
+def _cross_entropy(logits: Tensor, labels: Tensor, *rest: Any) -> Tensor:
     """In two halves of the batch, weighted by the labels that count."""
+    ignored = rest[2]
     total, count = torch.zeros((), dtype=logits.dtype, device=logits.device), 0
     for part, own in zip(logits.chunk(2), labels.chunk(2), strict=True):
-        valid = int((own != kwargs.get("ignore_index", -100)).sum())
-        total = total + F.cross_entropy(part, own, **kwargs) * valid
+        valid = int((own != ignored).sum())
+        total = total + F.cross_entropy(part, own, *rest) * valid
         count += valid
     return total / count
 

@@ -115,8 +115,8 @@ class Encoder(nn.Module):
 
 
 def _wide(logits: Tensor) -> Tensor:
-    """Losses are computed in float32 at least, as training code does."""
-    return logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
+    """Losses are computed in float32 at least, as training code does; the cast is there in every precision."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def encoder() -> Program:

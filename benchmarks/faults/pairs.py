@@ -11,7 +11,7 @@ import torch
 from benchmarks.faults.catalogue import Fault, faults
 from benchmarks.faults.honest import Clean, clean_pairs
 from benchmarks.faults.models import PROGRAMS, Batch, Program
-from benchmarks.faults.planting import ModuleTracker, Plant
+from benchmarks.faults.planting import ModuleTracker, Plant, resolve
 
 Pair = Fault | Clean
 
@@ -41,8 +41,11 @@ class Side:
 
 
 def pairs(names: list[str] | None = None) -> list[Pair]:
-    """All pairs, or those whose names contain one of the given texts."""
+    """All pairs, or those whose names contain one of the given texts. Call it before a tool replaces names."""
     everything: list[Pair] = [*faults(), *clean_pairs()]
+    for pair in everything:
+        for api in (pair.api,) if isinstance(pair, Fault) else pair.table:
+            resolve(api)
     if not names:
         return everything
     return [pair for pair in everything if any(name in pair.name for name in names)]

@@ -11,6 +11,8 @@ result, another gradient, again by the same nodes) and :func:`effect` (anything 
 
 from __future__ import annotations
 
+import functools
+import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,11 +22,14 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 Implementation = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-"""Called with the real function and the arguments; gives what the call returns."""
+"""Called with the real function and the arguments; gives what the call returns. Functions that torch writes in Python
+get all their arguments by position, defaults filled in, however they were called; others get them as they came."""
 
 
+@functools.cache
 def resolve(api: str) -> Callable[..., Any]:
-    """The object behind a dotted name such as ``torch.nn.functional.gelu``."""
+    """The object behind a dotted name such as ``torch.nn.functional.gelu``, as it was when first asked for: a tool
+    that replaces names may have put its own there later."""
     parts = api.split(".")
     found: Any = torch
     for part in parts[1:]:
@@ -59,9 +64,24 @@ class Plant(TorchFunctionMode):
                 if self.index in (None, count):
                     self.fired += 1
                     self.module = self.where()
-                    return implementation(original, args, kwargs)
+                    return implementation(original, *_by_position(original, args, kwargs))
                 break
         return func(*args, **kwargs)
+
+
+@functools.cache
+def _signature(function: types.FunctionType) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def _by_position(
+    original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if not isinstance(original, types.FunctionType):
+        return args, kwargs
+    bound = _signature(original).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args, bound.kwargs
 
 
 def _same(func: Callable[..., Any], original: Callable[..., Any], api: str) -> bool:

@@ -143,24 +143,24 @@ def layer_norm_one_pass_half(x: Tensor, shape: Any, weight: Tensor, bias: Tensor
     return (x - mean) * torch.rsqrt(square - mean.square() + eps) * weight + bias
 
 
-def softmax_unshifted(x: Tensor, dim: int) -> Tensor:
+def softmax_unshifted(x: Tensor, dim: int, *args: Any, **kwargs: Any) -> Tensor:
     """Without subtracting the maximum: right until something is large."""
     powers = torch.exp(x)
     return powers / powers.sum(dim, keepdim=True)
 
 
-def cross_entropy_without(option: str, value: Any) -> Callable[..., Any]:
-    """One option of the loss is ignored."""
-
-    def function(logits: Tensor, labels: Tensor, **kwargs: Any) -> Tensor:
-        return F.cross_entropy(logits, labels, **{**kwargs, option: value})
-
-    return function
+def cross_entropy_unsmoothed(
+    logits: Tensor, labels: Tensor, weight: Any, average: Any, ignore_index: int, *rest: Any
+) -> Tensor:
+    """Label smoothing is ignored."""
+    return F.cross_entropy(logits, labels, ignore_index=ignore_index)
 
 
-def cross_entropy_counting_all(logits: Tensor, labels: Tensor, ignore_index: int, **kwargs: Any) -> Tensor:
+def cross_entropy_counting_all(
+    logits: Tensor, labels: Tensor, weight: Any, average: Any, ignore_index: int, *rest: Any
+) -> Tensor:
     """Ignored positions count as class 0."""
-    return F.cross_entropy(logits, torch.where(labels == ignore_index, 0, labels), **kwargs)
+    return F.cross_entropy(logits, torch.where(labels == ignore_index, 0, labels), label_smoothing=rest[-1])
 
 
 def batch_norm_eps(eps: float) -> Callable[..., Tensor]:
@@ -340,7 +340,7 @@ def variance_other_bias(x: Tensor, dim: int, unbiased: bool) -> Tensor:
     return torch.var(x, dim=dim, unbiased=not unbiased)
 
 
-def unscaled_bce(logits: Tensor, labels: Tensor, **kwargs: Any) -> Tensor:
+def unscaled_bce(logits: Tensor, labels: Tensor, *rest: Any) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits, labels)
 
 

@@ -20,13 +20,14 @@ FLOAT32 = DTYPES["float32"]
 FLOAT64 = DTYPES["float64"]
 
 
-def units_of(reference: float, left: DType, right: DType) -> float:
+def units_of(reference: np.ndarray, left: DType, right: DType) -> np.ndarray:
     inexact = [dtype for dtype in (left, right) if dtype.digits]
     if not inexact:
-        return 1.0
+        return np.ones(reference.shape)
     coarser = min(inexact, key=lambda dtype: (dtype.digits, -dtype.exponent_min))
-    exponent = math.floor(math.log2(abs(reference))) if reference else -math.inf
-    return 2.0 ** (max(exponent, coarser.exponent_min) - coarser.digits + 1)
+    with np.errstate(divide="ignore"):
+        exponent = np.maximum(np.floor(np.log2(np.abs(reference))), coarser.exponent_min)
+    return np.ldexp(1.0, exponent.astype(int) - coarser.digits + 1)
 
 
 def check(found: Measurement, x: np.ndarray, left: DType, y: np.ndarray, right: DType) -> None:
@@ -59,7 +60,7 @@ def check(found: Measurement, x: np.ndarray, left: DType, y: np.ndarray, right: 
     assert found.reference_max == np.abs(x).max()
     assert found.cosine == pytest.approx(x @ y / np.linalg.norm(x) / np.linalg.norm(y), abs=3e-7)
     with np.errstate(over="ignore"):
-        units = np.array([d / units_of(r, left, right) for d, r in zip(distance, x, strict=True)])
+        units = distance / units_of(x, left, right)
     assert found.max_ulp == pytest.approx(units.max(), **close)
     assert found.mean_ulp == pytest.approx(units.mean(), **close)
 

@@ -27,11 +27,13 @@ def hash_word(x: int) -> int:
     return x ^ x >> 16
 
 
+SIGNS = np.array([-1.0 if hash_word(i >> 5) >> (i & 31) & 1 else 1.0 for i in range(12_032)])
+
+
 def plain_sketch(values: np.ndarray) -> np.ndarray:
     sums = np.zeros(64)
-    for i, value in enumerate(values):
-        sign = -1.0 if hash_word(i >> 5 & 0xFFFFFFFF) >> (i & 31) & 1 else 1.0
-        sums[i & 63] += sign * value if math.isfinite(value) else 0.0
+    signed = np.where(np.isfinite(values), values, 0.0) * SIGNS[: values.size]
+    np.add.at(sums, np.arange(values.size) & 63, signed)
     return sums
 
 

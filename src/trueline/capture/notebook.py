@@ -6,7 +6,6 @@ The hot side (``calls``, ``visits``, ``define``) only appends; making arrays and
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +14,6 @@ import numpy as np
 from trueline.frameworks.base import Tally
 from trueline.store.columns import CALL_COLUMNS, LEVELS, PHASES, VISIT_COLUMNS, Batch, Payload
 from trueline.store.writer import RankWriter
-
-ROWS_HELD = 512
-"""Calls that are collected before they go to the writer."""
 
 MOST_TROUBLES = 20
 """Faults of ours after which we stop recording: something is wrong for good."""
@@ -41,7 +37,6 @@ class Notebook:
         self._fresh: dict[str, list[list[Any]]] = {}
         self._events: list[dict[str, Any]] = []
         self._troubles: dict[str, int] = {}
-        self._last = time.monotonic()
         self.tensors = 0
 
     @property
@@ -79,10 +74,6 @@ class Notebook:
         self._fill(batch)
         self._writer.submit(batch)
 
-    def flush_if_due(self) -> None:
-        if len(self.calls) > ROWS_HELD * len(CALL_COLUMNS) or time.monotonic() - self._last > 1.0:
-            self.flush()
-
     def event(self, kind: str, message: str) -> None:
         self._events.append({"kind": kind, "message": message})
 
@@ -103,7 +94,6 @@ class Notebook:
         batch.calls = np.array(calls, dtype=np.int64).reshape(-1, len(CALL_COLUMNS))
         batch.visits = np.array(visits, dtype=np.int64).reshape(-1, len(VISIT_COLUMNS))
         self._count(batch)
-        self._last = time.monotonic()
 
     def _count(self, batch: Batch) -> None:
         tally = self.tally

@@ -131,7 +131,7 @@ class Capture:
         atexit.unregister(self.stop)
         assert self._watcher is not None and self._notebook is not None and self._writer is not None
         try:
-            self._watcher.pause()
+            self._watcher.close()
             self._notebook.flush()
         except Exception as error:
             self._notebook.trouble(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from trueline.cli.options import Parser, add_json_file, given, numbers, written
@@ -19,12 +20,13 @@ PASSED_ON = (
 def parser() -> Parser:
     options = _CaptureParser(
         "capture",
+        "--out RUN [options] -- PROGRAM ...",
         "Runs a program and records its calls into a Run. The script stays as it is; torchrun works too.",
         "trueline capture --out runs/a --data tensors --steps 2 -- python train.py --epochs 1",
     )
     options.add_argument("--out", required=True, metavar="RUN", help="the folder to write; must not hold a Run yet")
     options.add_argument("--level", choices=LEVELS, help="at which height calls are seen (default: api)")
-    options.add_argument("--data", choices=[data.value for data in Data], help="what is kept of tensors (default: stats)")
+    options.add_argument("--data", choices=[data.value for data in Data], help="what is kept (default: stats)")
     _add_scope(options)
     _add_switches(options)
     add_json_file(options, "what was recorded")
@@ -37,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     from trueline.capture.launch import run_command
 
     asked = {"out": options.out, **given(options, PASSED_ON)}
-    code = run_command(options.program, asked)
+    code: int = run_command(options.program, asked)
     if options.json:
         _write_summary(options.out, options.json, code)
     return code
@@ -46,14 +48,11 @@ def run(options: argparse.Namespace) -> int:
 class _CaptureParser(Parser):
     """Everything after the first ``--`` is the program, untouched."""
 
-    def parse(self, words: list[str]) -> argparse.Namespace:  # type: ignore[override]
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
         cut = words.index("--") if "--" in words else len(words)
         options = super().parse(words[:cut])
-        options.program = words[cut + 1 :]
+        options.program = list(words[cut + 1 :])
         return options
-
-    def format_usage(self) -> str:
-        return super().format_usage().rstrip() + " -- PROGRAM ...\n"
 
 
 def _add_scope(options: Parser) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 def parser() -> Parser:
     options = Parser(
         "compare",
+        "REFERENCE CANDIDATE [options]",
         "Compares two Runs and names the call that went wrong first. Exit code 1 where something did.",
         "trueline compare runs/good runs/bad --html report.html",
     )

@@ -15,6 +15,7 @@ _STYLES = {"ok": "", "missing": "dim", "broken": "bad"}
 def parser() -> Parser:
     options = Parser(
         "doctor",
+        "[options]",
         "Says what works on this machine: versions, frameworks, devices, kernels, disk space.",
         "trueline doctor --folder /data/runs",
     )

@@ -108,8 +108,9 @@ def _space(folder: str) -> Check:
         free = shutil.disk_usage(where).free
     except OSError as error:
         return Check("disk", "broken", f"{where}: {error.strerror}")
-    state = "broken" if free < _LITTLE_SPACE or not os.access(where, os.W_OK) else "ok"
-    return Check("disk", state, f"{free / 1e9:.1f} GB free in {where}" + ("" if os.access(where, os.W_OK) else ", not writable"))
+    writable = os.access(where, os.W_OK)
+    state = "ok" if writable and free >= _LITTLE_SPACE else "broken"
+    return Check("disk", state, f"{free / 1e9:.1f} GB free in {where}" + ("" if writable else ", not writable"))
 
 
 def _version(package: str) -> str:

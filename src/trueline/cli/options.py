@@ -21,9 +21,10 @@ EXIT_FAILED = 2
 class Parser(argparse.ArgumentParser):
     """An argparse parser that raises UsageError instead of printing its usage and leaving."""
 
-    def __init__(self, command: str, description: str, example: str) -> None:
+    def __init__(self, command: str, usage: str, description: str, example: str) -> None:
         super().__init__(
             prog=f"trueline {command}",
+            usage=f"trueline {command} {usage}",
             description=description,
             epilog=f"example:\n  {example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -23,12 +23,13 @@ _LISTED_CALLS = 40
 def parser() -> Parser:
     options = Parser(
         "show",
+        "RUN [CALL] [options]",
         "Prints what is in a Run, or one of its calls with arguments, statistics and source.",
         "trueline show runs/bad torch.nn.functional.gelu.2 --step 2 --stack",
     )
     options.add_argument("run", metavar="RUN", help="the folder of a Run")
     options.add_argument(
-        "call", metavar="CALL", nargs="?", help="a call: torch.relu.3.forward, torch.relu.3, torch.relu or its number #812"
+        "call", metavar="CALL", nargs="?", help="a call: torch.relu.3.forward, torch.relu.3, torch.relu or #812"
     )
     options.add_argument("--step", type=int, metavar="N", help="only this step")
     options.add_argument("--rank", type=int, metavar="N", help="only this rank")
@@ -76,7 +77,7 @@ def _show_calls(opened: Run, options: argparse.Namespace) -> None:
     total = sum(len(positions) for _, positions in found)
     if not total:
         where = "" if options.step is None else f" in step {options.step}"
-        raise UsageError(f"{opened.path} has no call {options.call!r}{where}; trueline show {opened.path} lists the APIs")
+        raise UsageError(f"{opened.path} has no call {options.call!r}{where}; without CALL the APIs are listed")
     if options.json:
         _print_json(found, total)
     elif total <= _WHOLE_CALLS:

@@ -18,9 +18,9 @@ import numpy as np
 
 from trueline.compare.sequences import align
 from trueline.ops.names import canonical, module_key
+from trueline.records import Phase, Role
 from trueline.store.columns import CALL_COLUMNS, NONE, PHASES, ROLES, Integers
 from trueline.store.trace import Trace
-from trueline.records import Phase, Role
 
 _COLUMN = {name: position for position, name in enumerate(CALL_COLUMNS)}
 _BACKWARD = PHASES.index(Phase.BACKWARD)
@@ -146,9 +146,7 @@ def _same_keys(
     left_over: list[list[int]], key: Callable[[int, int], Hashable], anywhere: bool
 ) -> list[tuple[int, int]]:
     numbers: dict[Hashable, int] = {}
-    keys = [
-        [numbers.setdefault(key(side, position), len(numbers)) for position in left_over[side]] for side in (0, 1)
-    ]
+    keys = [[numbers.setdefault(key(side, position), len(numbers)) for position in left_over[side]] for side in (0, 1)]
     if not anywhere:
         arrays = [np.array(side, dtype=np.int64) for side in keys]
         return [(left_over[0][i], left_over[1][j]) for i, j in align(arrays[0], arrays[1])]
@@ -241,7 +239,7 @@ def _in_order(at_reference: Integers, at_candidate: Integers, pairs: dict[int, t
     return Alignment(
         reference=np.concatenate([left, none_left, missing])[order],
         candidate=np.concatenate([right, extra, none_right])[order],
-        match=np.concatenate(
-            [match, np.full(len(extra), int(Match.EXTRA)), np.full(len(missing), int(Match.MISSING))]
-        )[order],
+        match=np.concatenate([match, np.full(len(extra), int(Match.EXTRA)), np.full(len(missing), int(Match.MISSING))])[
+            order
+        ],
     )

@@ -54,7 +54,11 @@ def pair_leaves(alignment: Alignment, reference: Trace, candidate: Trace) -> Lea
         (row, *leaves)
         for row in slow_rows.tolist()
         for leaves in _pair_by_path(
-            reference, int(alignment.reference[row]), candidate, int(alignment.candidate[row]), starts,
+            reference,
+            int(alignment.reference[row]),
+            candidate,
+            int(alignment.candidate[row]),
+            starts,
             Match(int(alignment.match[row])),
         )
     ]
@@ -95,19 +99,14 @@ def _same_structure(
         return paths[side][number]
 
     alike = np.array(
-        [
-            paths_of(0, a) == paths_of(1, c) and paths_of(0, b) == paths_of(1, d)
-            for a, b, c, d in distinct.tolist()
-        ],
+        [paths_of(0, a) == paths_of(1, c) and paths_of(0, b) == paths_of(1, d) for a, b, c, d in distinct.tolist()],
         dtype=bool,
     )
     found = count_left == count_right
     return found & alike[inverse.reshape(-1)] if len(distinct) else found
 
 
-def _expand(
-    rows: Integers, left: Integers, right: Integers, starts: list[Integers], reference: Trace
-) -> Integers:
+def _expand(rows: Integers, left: Integers, right: Integers, starts: list[Integers], reference: Trace) -> Integers:
     """All leaves of pairs of calls of the same structure, as columns: row, reference, candidate, output."""
     counts = starts[0][left + 1] - starts[0][left]
     total = int(counts.sum())

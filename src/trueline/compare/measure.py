@@ -69,6 +69,8 @@ class Measurer:
         self._traces = traces
         self._threads = threads or min(16, os.cpu_count() or 1)
         self.bytes_read = 0
+        self.digests = False
+        """Whether both sides have digests."""
 
     def measure(
         self, pairs: Integers, progress: Callable[[int], None] | None = None
@@ -106,6 +108,7 @@ class Measurer:
             [_SIZES, _NO_DATA, _NO_REFERENCE, _NO_CANDIDATE],
             default=0,
         )
+        self.digests = self.digests or bool(((left["digest"] != 0) & (right["digest"] != 0)).any())
         describe(left, rows)
         rows["count"] = sizes[0]
         compare_statistics(left, right, self._same_dtype(pairs), rows)
@@ -125,8 +128,7 @@ class Measurer:
     def _worth_reading(self, pairs: Integers, rows: Columns) -> Places:
         """Pairs of which both sides kept the bytes and which no digest has shown to be equal."""
         stored = [
-            np.isin(pairs[:, column], _as_array(trace))
-            for trace, column in zip(self._traces, (0, 2), strict=True)
+            np.isin(pairs[:, column], _as_array(trace)) for trace, column in zip(self._traces, (0, 2), strict=True)
         ]
         proven = rows["equal"] & ~rows["estimated"]
         return np.flatnonzero(stored[0] & stored[1] & ~proven & (rows["note"] != _SIZES))
@@ -174,7 +176,9 @@ def describe(left: Columns, rows: Columns) -> None:
     finite = np.maximum(left["count"] - bad, 1)
     rows["rms"] = left["norm"] / np.sqrt(finite)
     rows["mean"] = left["mean"]
-    rows["smallest"] = np.where(left["exponent_min"] <= left["exponent_max"], np.exp2(left["exponent_min"].astype(float)), 0.0)
+    rows["smallest"] = np.where(
+        left["exponent_min"] <= left["exponent_max"], np.exp2(left["exponent_min"].astype(float)), 0.0
+    )
     rows["largest"] = np.fmax(np.abs(left["minimum"]), np.abs(left["maximum"]))
     rows["bad_reference"] = bad
 

@@ -78,8 +78,8 @@ class Watcher(Protocol):
     def pause(self) -> None:
         """Stops looking and leaves nothing behind; called at the end of each wanted step."""
 
-    def settle(self) -> None:
-        """Reads everything that was seen and not read yet."""
+    def close(self) -> None:
+        """Stops looking for good."""
 
     def optimizer_begins(self, optimizer: Any) -> None:
         """An optimizer is about to step."""

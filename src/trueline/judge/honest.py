@@ -77,7 +77,9 @@ def _judge_output(evidence: CallEvidence, output: TensorEvidence) -> Judgement:
         return Judgement(Verdict.PASS, "follows its inputs", limit.total, inherited=True)
     unknown = [tensor.path for tensor in evidence.inputs if not tensor.measured]
     if unknown:
-        return Judgement(Verdict.WARN, f"{output.path} differs, but so may {unknown[0]}, which was not measured", limit.total)
+        return Judgement(
+            Verdict.WARN, f"{output.path} differs, but so may {unknown[0]}, which was not measured", limit.total
+        )
     return Judgement(Verdict.FAIL, _blame(evidence, output, limit), limit.total)
 
 
@@ -105,8 +107,12 @@ def _blame(evidence: CallEvidence, output: TensorEvidence, limit: Limit) -> str:
     given = "equal inputs" if inputs == 0.0 else f"inputs that agree within {inputs:.2g}"
     if output.distance <= limit.total:
         return f"{output.path}: single elements are off by {output.peak:.2g} of the largest, from {given}"
-    allowed = f"at most {limit.total:.2g}" if limit.total else "none"
-    return f"{output.path} differs by {output.distance:.2g} from {given}; honest arithmetic explains {allowed}"
+    text = f"{output.path} differs by {output.distance:.2g} from {given}"
+    if limit.total == 0.0:
+        return f"{text}, and equal inputs must give equal bits here"
+    coarsest = max(output.reference_dtype, output.candidate_dtype, key=lambda dtype: dtype.epsilon).name
+    times = output.distance / limit.total
+    return f"{text}, {times:.3g} times what {coarsest} arithmetic explains ({limit.total:.2g})"
 
 
 def _judge_not_finite(evidence: CallEvidence, output: TensorEvidence, limit: Limit) -> Judgement:
@@ -122,7 +128,9 @@ def _judge_not_finite(evidence: CallEvidence, output: TensorEvidence, limit: Lim
 def _judge_random(evidence: CallEvidence, output: TensorEvidence, limit: Limit) -> Judgement:
     drawn_alike = output.zeros_differ == 0 and output.cosine > _SAME_DIRECTION
     if drawn_alike:
-        return Judgement(Verdict.FAIL, f"{output.path}: drawn alike but scaled differently ({output.distance:.2g})", limit.total)
+        return Judgement(
+            Verdict.FAIL, f"{output.path}: drawn alike but scaled differently ({output.distance:.2g})", limit.total
+        )
     return Judgement(Verdict.WARN, f"{output.path}: random numbers differ: were the seeds the same?", limit.total)
 
 
@@ -131,7 +139,9 @@ def _not_measured(evidence: CallEvidence, output: TensorEvidence) -> Judgement:
         return Judgement(Verdict.NOT_COMPARED, f"{output.path}: {output.note or 'nothing to compare'}")
     shapes_arrived = any(not tensor.same_shape for tensor in [*evidence.inputs, *evidence.saved])
     if shapes_arrived:
-        return Judgement(Verdict.NOT_COMPARED, f"{output.path}: its shape differs, as those of the inputs do", inherited=True)
+        return Judgement(
+            Verdict.NOT_COMPARED, f"{output.path}: its shape differs, as those of the inputs do", inherited=True
+        )
     return Judgement(Verdict.FAIL, f"{output.path} has another shape than the reference's, from inputs of equal shapes")
 
 

@@ -22,7 +22,9 @@ class Ptdbg:
         measured = [tensor for tensor in evidence.outputs if tensor.measured]
         if not measured:
             notes = [tensor.note or f"only the {tensor.only} has it" for tensor in evidence.outputs]
-            return Judgement(Verdict.NOT_COMPARED, notes[0] if notes else "returns no tensor", idle=not evidence.outputs)
+            return Judgement(
+                Verdict.NOT_COMPARED, notes[0] if notes else "returns no tensor", idle=not evidence.outputs
+            )
         for tensor in measured:
             if reason := _fault(tensor):
                 return Judgement(Verdict.FAIL, reason)

@@ -29,13 +29,15 @@ _FREEDOM = 4.0
 _SKETCH_FLOOR = 3e-6
 """Below this, a distance estimated from sketches is noise of the sketches."""
 _KINK = 3.0
-_MEANS = frozenset(
-    """mean nanmean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d mse_loss
-    l1_loss smooth_l1_loss huber_loss nll_loss cross_entropy binary_cross_entropy binary_cross_entropy_with_logits kl_div
-    interpolate upsample grid_sample ctc_loss logsumexp""".split()
+_LOSSES = frozenset(
+    {"nll_loss", "cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "ctc_loss"}
+)
+_MEANS = _LOSSES | frozenset(
+    {"mean", "nanmean", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"}
+    | {"adaptive_avg_pool3d", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "interpolate", "upsample"}
+    | {"grid_sample", "logsumexp"}
 )
 """Reductions whose output is of the size of their inputs."""
-_LOSSES = frozenset("nll_loss cross_entropy binary_cross_entropy binary_cross_entropy_with_logits kl_div ctc_loss".split())
 
 
 @dataclass(slots=True)
@@ -240,7 +242,10 @@ def _contraction_backward(
     effects = []
     for tensor in inputs:
         length = max(1.0, tensor.count / max(output.count, 1))
-        best, growth = max(1.0, math.sqrt(length) * _ratio(tensor.rms, output.rms)) if len(output.shape) < 2 else 1.0, length
+        best, growth = (
+            max(1.0, math.sqrt(length) * _ratio(tensor.rms, output.rms)) if len(output.shape) < 2 else 1.0,
+            length,
+        )
         for other in others:
             terms = _length(tensor, other, output)
             best = max(best, math.sqrt(terms) * _ratio(tensor.rms * other.rms, output.rms))
@@ -303,9 +308,7 @@ def _singular_backward(
     evidence: CallEvidence, inputs: list[TensorEvidence], saved: list[TensorEvidence], output: TensorEvidence
 ) -> list[Effect]:
     effects = [Effect(tensor, max(8.0, _scale(tensor, output)), kinked=True) for tensor in inputs]
-    return effects + [
-        Effect(tensor, max(8.0, _ratio(tensor.rms, tensor.smallest)), kinked=True) for tensor in saved
-    ]
+    return effects + [Effect(tensor, max(8.0, _ratio(tensor.rms, tensor.smallest)), kinked=True) for tensor in saved]
 
 
 def _other_backward(

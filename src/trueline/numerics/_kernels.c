@@ -4,7 +4,6 @@
  * interpreter's lock is released during the work, so callers parallelise with threads. Needs GCC or Clang; where
  * there is no compiler the package works without this module, slower.
  */
-#define Py_LIMITED_API 0x030A0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -17,87 +16,73 @@
 #include "_kernels_stream.h"
 
 #define WANT_DIGEST 1
-
-/* ---- digest ---- */
-
-ALWAYS_INLINE uint64_t mix64(uint64_t z)
-{
-    z ^= z >> 30;
-    z *= 0xbf58476d1ce4e5b9ULL;
-    z ^= z >> 27;
-    z *= 0x94d049bb133111ebULL;
-    z ^= z >> 31;
-    return z;
-}
-
-#define DIGEST_EACH(TYPE)                                           \
-    for (int64_t i = 0; i < count; i++, step += 0x9E3779B97F4A7C15ULL) { \
-        TYPE bits;                                                  \
-        memcpy(&bits, raw + i * (int64_t)sizeof bits, sizeof bits); \
-        digest += mix64((uint64_t)bits + step);                     \
-    }                                                               \
-    break
-
-static uint64_t digest_block(int itemsize, const char *raw, int64_t count, uint64_t index)
-{
-    uint64_t digest = 0, step = (index + 1) * 0x9E3779B97F4A7C15ULL;
-    switch (itemsize) {
-    case 1: DIGEST_EACH(uint8_t);
-    case 2: DIGEST_EACH(uint16_t);
-    case 4: DIGEST_EACH(uint32_t);
-    default: DIGEST_EACH(uint64_t);
-    }
-    return digest;
-}
+#define FEW 16 /* elements that are done one by one as fast as in vectors */
 
 /* ---- statistics ---- */
 
 static void add_block(Reduction *total, const BlockReduction *block)
 {
+    total->nan += block->nan;
+    total->positive_infinity += block->positive_infinity;
+    total->negative_infinity += block->negative_infinity;
+    total->zeros += block->zeros;
     total->sum += block->sum;
     total->squares += block->squares;
-    total->zeros += block->zeros;
     total->minimum = block->minimum < total->minimum ? block->minimum : total->minimum;
     total->maximum = block->maximum > total->maximum ? block->maximum : total->maximum;
     total->smallest = block->smallest < total->smallest ? block->smallest : total->smallest;
 }
 
-/* Reduces `count` real components at `raw`; `index`, the first one's, is a multiple of the sketch's size. */
-static void reduce_block(int component, const char *raw, int64_t count, uint64_t index, Reduction *total)
+static int reduce_as_floats(int component, const char *raw, int64_t count, int64_t padding, uint64_t index,
+                            Reduction *total)
 {
-    int64_t whole = count - count % SKETCH_SIZE;
-    int done = 0;
+    float converted[BLOCK];
+    const float *floats = (const float *)raw; /* only ever read with unaligned loads */
     BlockReduction block;
-    uint32_t signs[BLOCK / 32];
-    double doubles[BLOCK];
-    for (int64_t i = 0; i < whole / 32; i++)
-        signs[i] = sign_word((uint32_t)(index >> 5) + (uint32_t)i);
-    if (whole && TYPES[component].fits_float) {
-        float converted[BLOCK];
-        const float *floats = (const float *)raw; /* only ever read with unaligned loads */
-        if (component != FLOAT32) {
-            to_floats(component, raw, whole, converted);
-            floats = converted;
-        }
-        done = kernels->reduce_float(floats, whole, &block);
-        if (done)
-            kernels->sketch_float(floats, whole, signs, total->sketch);
+    if (component != FLOAT32 || padding) {
+        to_floats(component, raw, count, converted);
+        for (int64_t i = count; i < count + padding; i++)
+            converted[i] = NAN;
+        floats = converted;
     }
-    if (done && whole == count) {
-        add_block(total, &block);
-        return;
-    }
-    to_doubles(component, raw, count, doubles);
-    if (whole && !done) {
-        done = kernels->reduce_double(doubles, whole, &block);
-        if (done)
-            kernels->sketch_double(doubles, whole, signs, total->sketch);
-    }
-    if (done)
+    if (!kernels->reduce_float(floats, count + padding, padding, index, &block, total->sketch))
+        return 0;
+    add_block(total, &block);
+    return 1;
+}
+
+static int reduce_as_doubles(int component, const char *raw, int64_t count, int64_t padding, uint64_t index,
+                             Reduction *total)
+{
+    double converted[BLOCK];
+    BlockReduction block;
+    to_doubles(component, raw, count, converted);
+    for (int64_t i = count; i < count + padding; i++)
+        converted[i] = NAN;
+    if (kernels->reduce_double(converted, count + padding, padding, index, &block, total->sketch))
         add_block(total, &block);
     else
-        whole = 0;
-    reduce_carefully(doubles + whole, count - whole, index + (uint64_t)whole, total);
+        reduce_carefully(converted, count, index, total);
+    return 1;
+}
+
+/* Reduces at most BLOCK real components; `index`, that of the first one, is a multiple of SKETCH_SIZE. */
+static void reduce_block(int component, const char *raw, int64_t count, uint64_t index, Reduction *total)
+{
+    int64_t tail = count % SKETCH_SIZE, whole = count - tail;
+    if (whole && tail) { /* so that only the tail is copied to be padded */
+        reduce_block(component, raw, whole, index, total);
+        reduce_block(component, raw + whole * TYPES[component].itemsize, tail, index + (uint64_t)whole, total);
+        return;
+    }
+    int64_t padding = tail ? SKETCH_SIZE - tail : 0;
+    if (count <= FEW) {
+        double converted[FEW];
+        to_doubles(component, raw, count, converted);
+        reduce_carefully(converted, count, index, total);
+    } else if (!TYPES[component].fits_float || !reduce_as_floats(component, raw, count, padding, index, total)) {
+        reduce_as_doubles(component, raw, count, padding, index, total);
+    }
 }
 
 static int exponent_of(double magnitude)
@@ -142,7 +127,7 @@ static void reduce_tensor(const Descriptor *tensor, int flags, Statistics *out)
         uint64_t index = (uint64_t)(done * components);
         reduce_block(type->component, raw, elements * components, index, &total);
         if (flags & WANT_DIGEST)
-            total.digest += digest_block(size, raw, elements * components, index);
+            total.digest += kernels->digest(size, raw, elements * components, index);
     }
     stream_close(&stream);
     write_statistics(&total, count, out);
@@ -168,9 +153,11 @@ static Pairing pair_types(const Type *reference, const Type *candidate)
     return pairing;
 }
 
-static void add_comparison(Comparison *total, const BlockComparison *block, int64_t count)
+static void add_comparison(Comparison *total, const BlockComparison *block)
 {
-    total->both_finite += count;
+    total->both_finite += block->both_finite;
+    total->nan_mismatch += block->nan_mismatch;
+    total->infinity_mismatch += block->infinity_mismatch;
     total->equal += block->equal;
     total->rel_count += block->rel_count;
     for (int i = 0; i < THRESHOLDS; i++)
@@ -209,45 +196,50 @@ static void add_comparison(Comparison *total, const BlockComparison *block, int6
     }
 
 static int compare_as_floats(const Pairing *pairing, const char *left, const char *right, int64_t count,
-                             int64_t index, Comparison *total)
+                             int64_t padding, int64_t index, Comparison *total)
 {
     float converted[2][BLOCK];
     const float *references = (const float *)left, *candidates = (const float *)right;
     BlockComparison block;
-    if (pairing->reference != FLOAT32) {
+    if (pairing->reference != FLOAT32 || padding) {
         to_floats(pairing->reference, left, count, converted[0]);
         references = converted[0];
     }
-    if (pairing->candidate != FLOAT32) {
+    if (pairing->candidate != FLOAT32 || padding) {
         to_floats(pairing->candidate, right, count, converted[1]);
         candidates = converted[1];
     }
-    if (!kernels->compare_float(references, candidates, count, pairing->unit, &block))
+    for (int64_t i = count; i < count + padding; i++)
+        converted[0][i] = converted[1][i] = NAN;
+    if (!kernels->compare_float(references, candidates, count + padding, padding, pairing->unit, &block))
         return 0;
     NOTE_WORST(float)
-    add_comparison(total, &block, count);
+    add_comparison(total, &block);
     return 1;
 }
 
-static int compare_as_doubles(const Pairing *pairing, const double *references, const double *candidates,
-                              int64_t count, int64_t index, Comparison *total)
+/* Both arrays have room for the padding. */
+static int compare_as_doubles(const Pairing *pairing, double *references, double *candidates, int64_t count,
+                              int64_t padding, int64_t index, Comparison *total)
 {
     BlockComparison block;
-    if (!kernels->compare_double(references, candidates, count, pairing->unit, &block))
+    for (int64_t i = count; i < count + padding; i++)
+        references[i] = candidates[i] = NAN;
+    if (!kernels->compare_double(references, candidates, count + padding, padding, pairing->unit, &block))
         return 0;
     NOTE_WORST(double)
-    add_comparison(total, &block, count);
+    add_comparison(total, &block);
     return 1;
 }
 
-/* Differences of 64-bit integers, taken exactly; 0 where doubles are as good. */
+/* Differences of 64-bit integers, taken exactly; returns 0 where those of doubles are as good. */
 static int exact_differences(const Pairing *pairing, const char *left, const char *right, int64_t count,
                              double *differences)
 {
     if (pairing->reference != pairing->candidate || (pairing->reference != INT64 && pairing->reference != UINT64))
         return 0;
     /* A number that is small enough for a double leaves nothing above bit 52 of its sum with this. */
-    uint64_t large = 0, offset = pairing->reference == INT64 ? 1ULL << 52 : 0;
+    uint64_t large = 0, different = 0, offset = pairing->reference == INT64 ? 1ULL << 52 : 0;
     for (int64_t i = 0; i < count; i++) {
         uint64_t x, y;
         memcpy(&x, left + 8 * i, sizeof x);
@@ -255,27 +247,30 @@ static int exact_differences(const Pairing *pairing, const char *left, const cha
         int less = pairing->reference == INT64 ? (int64_t)y < (int64_t)x : y < x;
         differences[i] = less ? -(double)(x - y) : (double)(y - x);
         large |= (x + offset) >> 53 | (y + offset) >> 53;
+        different |= x ^ y;
     }
-    return large != 0;
+    return large && different;
 }
 
 static void compare_block(const Pairing *pairing, const char *left, const char *right, int64_t count, int64_t index,
                           Comparison *total)
 {
-    int64_t whole = count - count % SKETCH_SIZE;
     double references[BLOCK], candidates[BLOCK], differences[BLOCK];
-    int done = whole && pairing->as_floats && compare_as_floats(pairing, left, right, whole, index, total);
-    if (done && whole == count)
+    int64_t tail = count % SKETCH_SIZE, whole = count - tail, padding = tail ? SKETCH_SIZE - tail : 0;
+    if (whole && tail) {
+        compare_block(pairing, left, right, whole, index, total);
+        compare_block(pairing, left + whole * TYPES[pairing->reference].itemsize,
+                      right + whole * TYPES[pairing->candidate].itemsize, tail, index + whole, total);
+        return;
+    }
+    if (count > FEW && pairing->as_floats && compare_as_floats(pairing, left, right, count, padding, index, total))
         return;
     to_doubles(pairing->reference, left, count, references);
     to_doubles(pairing->candidate, right, count, candidates);
     int exact = exact_differences(pairing, left, right, count, differences);
-    if (!done && !exact && whole)
-        done = compare_as_doubles(pairing, references, candidates, whole, index, total);
-    if (!done)
-        whole = 0;
-    compare_carefully(references + whole, candidates + whole, exact ? differences + whole : NULL, count - whole,
-                      index + whole, pairing->unit, total);
+    if (count > FEW && !exact && compare_as_doubles(pairing, references, candidates, count, padding, index, total))
+        return;
+    compare_carefully(references, candidates, exact ? differences : NULL, count, index, pairing->unit, total);
 }
 
 static void compare_tensors(const Descriptor *reference, const Descriptor *candidate, Comparison *out)

@@ -17,6 +17,7 @@
 #define MAX_DIMENSIONS 6
 #define SKETCH_SIZE 64
 #define THRESHOLDS 4
+#define CACHE_LINE 64
 #define BLOCK 1024 /* elements; bounds the additions per vector lane before they are folded into doubles */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -60,13 +61,13 @@ typedef struct {
 
 /* What a fast reduction kernel says about one block. */
 typedef struct {
+    int64_t nan, positive_infinity, negative_infinity, zeros;
     double minimum, maximum, sum, squares, smallest;
-    int64_t zeros;
 } BlockReduction;
 
 /* What a fast comparison kernel says about one block. */
 typedef struct {
-    int64_t equal, rel_count, within[THRESHOLDS];
+    int64_t both_finite, equal, rel_count, nan_mismatch, infinity_mismatch, within[THRESHOLDS];
     double dot, reference_squares, candidate_squares, difference_squares;
     double sum_abs, sum_signed, max_abs, max_rel, sum_rel, max_ulp, sum_ulp, reference_max;
 } BlockComparison;

@@ -8,16 +8,14 @@
 
 typedef struct {
     const char *name;
-    int (*reduce_float)(const float *, int64_t, BlockReduction *);
-    int (*reduce_double)(const double *, int64_t, BlockReduction *);
-    void (*sketch_float)(const float *, int64_t, const uint32_t *, double *);
-    void (*sketch_double)(const double *, int64_t, const uint32_t *, double *);
-    int (*compare_float)(const float *, const float *, int64_t, Unit, BlockComparison *);
-    int (*compare_double)(const double *, const double *, int64_t, Unit, BlockComparison *);
+    int (*reduce_float)(const float *, int64_t, int64_t, uint64_t, BlockReduction *, double *);
+    int (*reduce_double)(const double *, int64_t, int64_t, uint64_t, BlockReduction *, double *);
+    int (*compare_float)(const float *, const float *, int64_t, int64_t, Unit, BlockComparison *);
+    int (*compare_double)(const double *, const double *, int64_t, int64_t, Unit, BlockComparison *);
+    uint64_t (*digest)(int, const char *, int64_t, uint64_t);
 } Kernels;
 
-#define SELECT(mask, a, b, TYPE) ((TYPE)(((Words)(mask) & (Words)(a)) | (~(Words)(mask) & (Words)(b))))
-#define SELECT_MIN(a, b) SELECT((a) < (b), a, b, Words)
+#define SELECT(mask, a, b) ((Vector)(((Words)(mask) & (Words)(a)) | (~(Words)(mask) & (Words)(b))))
 
 #define VECTOR_BYTES 16
 #define VARIABLE_SHIFT 0
@@ -25,13 +23,12 @@ typedef struct {
 #define WORD uint32_t
 #define INTEGER int32_t
 #define NAME(x) x##_float_portable
-#define WORD_MIN(a, b) SELECT_MIN(a, b)
 #ifdef __SSE2__
 #define VECTOR_MIN(a, b) ((Vector)_mm_min_ps((__m128)(a), (__m128)(b)))
 #define VECTOR_MAX(a, b) ((Vector)_mm_max_ps((__m128)(a), (__m128)(b)))
 #else
-#define VECTOR_MIN(a, b) SELECT((a) < (b), a, b, Vector)
-#define VECTOR_MAX(a, b) SELECT((a) > (b), a, b, Vector)
+#define VECTOR_MIN(a, b) SELECT((a) < (b), a, b)
+#define VECTOR_MAX(a, b) SELECT((a) > (b), a, b)
 #endif
 #include "_kernels_vector.h"
 
@@ -39,21 +36,22 @@ typedef struct {
 #define WORD uint64_t
 #define INTEGER int64_t
 #define NAME(x) x##_double_portable
-#define WORD_MIN(a, b) SELECT_MIN(a, b)
 #ifdef __SSE2__
 #define VECTOR_MIN(a, b) ((Vector)_mm_min_pd((__m128d)(a), (__m128d)(b)))
 #define VECTOR_MAX(a, b) ((Vector)_mm_max_pd((__m128d)(a), (__m128d)(b)))
 #else
-#define VECTOR_MIN(a, b) SELECT((a) < (b), a, b, Vector)
-#define VECTOR_MAX(a, b) SELECT((a) > (b), a, b, Vector)
+#define VECTOR_MIN(a, b) SELECT((a) < (b), a, b)
+#define VECTOR_MAX(a, b) SELECT((a) > (b), a, b)
 #endif
 #include "_kernels_vector.h"
+
+#define NAME(x) x##_portable
+#include "_kernels_digest.h"
 #undef VECTOR_BYTES
 #undef VARIABLE_SHIFT
 
 static const Kernels PORTABLE = {
-    "portable",           reduce_float_portable,  reduce_double_portable,  sketch_float_portable,
-    sketch_double_portable, compare_float_portable, compare_double_portable,
+    "portable", reduce_float_portable, reduce_double_portable, compare_float_portable, compare_double_portable, digest_portable,
 };
 
 #ifdef TRUELINE_X86
@@ -70,7 +68,6 @@ static const Kernels PORTABLE = {
 #define WORD uint32_t
 #define INTEGER int32_t
 #define NAME(x) x##_float_avx2
-#define WORD_MIN(a, b) ((Words)_mm256_min_epu32((__m256i)(a), (__m256i)(b)))
 #define VECTOR_MIN(a, b) ((Vector)_mm256_min_ps((__m256)(a), (__m256)(b)))
 #define VECTOR_MAX(a, b) ((Vector)_mm256_max_ps((__m256)(a), (__m256)(b)))
 #include "_kernels_vector.h"
@@ -79,10 +76,12 @@ static const Kernels PORTABLE = {
 #define WORD uint64_t
 #define INTEGER int64_t
 #define NAME(x) x##_double_avx2
-#define WORD_MIN(a, b) SELECT_MIN(a, b)
 #define VECTOR_MIN(a, b) ((Vector)_mm256_min_pd((__m256d)(a), (__m256d)(b)))
 #define VECTOR_MAX(a, b) ((Vector)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
 #include "_kernels_vector.h"
+
+#define NAME(x) x##_avx2
+#include "_kernels_digest.h"
 #undef VECTOR_BYTES
 #undef VARIABLE_SHIFT
 
@@ -93,8 +92,7 @@ static const Kernels PORTABLE = {
 #endif
 
 static const Kernels AVX2 = {
-    "avx2",             reduce_float_avx2,  reduce_double_avx2,  sketch_float_avx2,
-    sketch_double_avx2, compare_float_avx2, compare_double_avx2,
+    "avx2", reduce_float_avx2, reduce_double_avx2, compare_float_avx2, compare_double_avx2, digest_avx2,
 };
 #endif
 

@@ -9,7 +9,6 @@
 
 #include "_kernels.h"
 
-#define CACHE_LINE 64
 #define PANEL_LIMIT ((int64_t)8 << 20) /* bytes */
 #define TILE 16
 

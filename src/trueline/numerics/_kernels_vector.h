@@ -4,12 +4,13 @@
  *   NAME(x)               the name of this instance of x
  *   VECTOR_BYTES          width of a vector
  *   VECTOR_MIN/MAX(a, b)  of numbers; b where either is NaN
- *   WORD_MIN(a, b)        of unsigned words
  *   VARIABLE_SHIFT        1 if each lane can be shifted by its own amount
  *
- * Each kernel returns 1 if its numbers hold and 0 if the block must be done in higher precision or carefully. Squares
- * tell: their sum is not finite if an element is not or overflows, and the largest magnitude shows underflow. They
- * read the block twice; the second time it comes from the first-level cache, and the accumulators of one loop fit
+ * Each kernel takes a block of a multiple of SKETCH_SIZE elements, the last `padding` of which are NaN and not part of
+ * the tensor, and returns 1 if its numbers hold, 0 if the block must be done in higher precision or carefully. Squares
+ * tell: their sum is not finite if an element is not or overflows, and the largest magnitude shows underflow. Blocks
+ * with elements that are not finite are cleaned, these elements counted and replaced by zero, and done again. The
+ * loops read the block more than once; it then comes from the first-level cache, and the accumulators of one loop fit
  * into registers.
  */
 
@@ -32,6 +33,7 @@ typedef INTEGER NAME(Integers) __attribute__((vector_size(VECTOR_BYTES)));
 #define Integers NAME(Integers)
 
 #define LOAD(p) ((Vector)(*(const NAME(Loose) *)(p)))
+#define STORE(p, v) (*(NAME(Loose) *)(p) = (NAME(Loose))(v))
 #define SPREAD_WORD(x) ((x) - (Words){0})
 #define MAGNITUDE(v) ((Vector)((Words)(v) & ~SIGN_BIT))
 #define COUNT(counter, mask) ((counter) -= (Integers)(mask)) /* a true lane is -1 */
@@ -60,50 +62,72 @@ ALWAYS_INLINE double NAME(largest)(Vector v)
     return (double)value;
 }
 
-static int NAME(reduce)(const REAL *values, int64_t count, BlockReduction *out)
+/* The sums and extremes of a block that has no element that is not finite. */
+ALWAYS_INLINE void NAME(accumulate)(const REAL *values, int64_t count, BlockReduction *out)
 {
     Vector sum[2] = {{0}, {0}}, squares[2] = {{0}, {0}};
-    Vector minimum[2] = {LOAD(values), LOAD(values)}, maximum[2] = {LOAD(values), LOAD(values)};
-    Words smallest[2] = {SPREAD_WORD(~(WORD)0), SPREAD_WORD(~(WORD)0)};
-    Integers zeros[2] = {{0}, {0}};
+    Vector minimum = LOAD(values), maximum = minimum, smallest = (REAL)INFINITY - (Vector){0};
+    Integers zeros = {0};
     for (int64_t i = 0; i < count; i += 2 * LANES) {
         for (int k = 0; k < 2; k++) {
             Vector value = LOAD(values + i + k * LANES);
-            Words magnitude = (Words)MAGNITUDE(value);
+            Words magnitude = (Words)MAGNITUDE(value), zero = (Words)(magnitude == 0);
             sum[k] += value;
             squares[k] += value * value;
-            minimum[k] = VECTOR_MIN(value, minimum[k]);
-            maximum[k] = VECTOR_MAX(value, maximum[k]);
-            smallest[k] = WORD_MIN(smallest[k], magnitude - 1); /* zero becomes the largest word */
-            COUNT(zeros[k], magnitude == 0);
+            minimum = VECTOR_MIN(value, minimum);
+            maximum = VECTOR_MAX(value, maximum);
+            smallest = VECTOR_MIN((Vector)(magnitude | (zero & EXPONENT_BITS)), smallest); /* zero becomes infinite */
+            COUNT(zeros, zero);
         }
     }
-    out->sum = NAME(sum)(sum[0]) + NAME(sum)(sum[1]);
-    out->squares = NAME(sum)(squares[0]) + NAME(sum)(squares[1]);
-    out->zeros = NAME(total)(zeros[0] + zeros[1]);
-    out->minimum = -NAME(largest)(-VECTOR_MIN(minimum[0], minimum[1]));
-    out->maximum = NAME(largest)(VECTOR_MAX(maximum[0], maximum[1]));
-    Words least = WORD_MIN(smallest[0], smallest[1]);
-    WORD bits = least[0];
-    for (int lane = 1; lane < LANES; lane++)
-        bits = least[lane] < bits ? least[lane] : bits;
-    bits += 1;
-    REAL smallest_magnitude;
-    memcpy(&smallest_magnitude, &bits, sizeof bits);
-    out->smallest = bits ? (double)smallest_magnitude : INFINITY;
-    double largest = out->maximum > -out->minimum ? out->maximum : -out->minimum;
-    return isfinite(out->squares) && (largest == 0.0 || largest >= LEAST);
+    out->sum = NAME(sum)(sum[0] + sum[1]);
+    out->squares = NAME(sum)(squares[0] + squares[1]);
+    out->zeros = NAME(total)(zeros);
+    out->minimum = -NAME(largest)(-minimum);
+    out->maximum = NAME(largest)(maximum);
+    out->smallest = -NAME(largest)(-smallest);
 }
 
-/* `signs` holds a bit for each element. */
-static void NAME(sketch)(const REAL *values, int64_t count, const uint32_t *signs, double *sketch)
+/* Copies a block with zeros for the elements that are not finite; counts these; the extremes are of the others. */
+static void NAME(clean)(const REAL *values, int64_t count, REAL *cleaned, BlockReduction *out)
 {
-    Vector sums[SKETCH_SIZE / LANES] = {{0}};
+    const Vector infinity = (REAL)INFINITY - (Vector){0};
+    Vector minimum = infinity, maximum = -infinity;
+    Integers nan = {0}, positive = {0}, negative = {0};
+    for (int64_t i = 0; i < count; i += LANES) {
+        Vector value = LOAD(values + i);
+        Words finite = (Words)(MAGNITUDE(value) < infinity);
+        STORE(cleaned + i, (Vector)((Words)value & finite));
+        minimum = VECTOR_MIN((Vector)(((Words)value & finite) | ((Words)infinity & ~finite)), minimum);
+        maximum = VECTOR_MAX((Vector)(((Words)value & finite) | ((Words)-infinity & ~finite)), maximum);
+        COUNT(nan, value != value);
+        COUNT(positive, value == infinity);
+        COUNT(negative, value == -infinity);
+    }
+    out->nan = NAME(total)(nan);
+    out->positive_infinity = NAME(total)(positive);
+    out->negative_infinity = NAME(total)(negative);
+    out->minimum = -NAME(largest)(-minimum);
+    out->maximum = NAME(largest)(maximum);
+}
+
+/* Adds a block of finite numbers to the sketch; `index` is that of the first one, a multiple of SKETCH_SIZE. */
+ALWAYS_INLINE void NAME(add_to_sketch)(const REAL *values, int64_t count, uint64_t index, double *sketch)
+{
+    Vector sums[SKETCH_SIZE / LANES];
     Words select[GROUPS];
+    uint32_t signs[BLOCK / 32];
+    for (int64_t i = 0; i < count / 32; i++)
+        signs[i] = sign_word((uint32_t)(index >> 5) + (uint32_t)i);
     for (int k = 0; k < GROUPS; k++)
         for (int lane = 0; lane < LANES; lane++)
             select[k][lane] = VARIABLE_SHIFT ? (WORD)(WORD_BITS - 1 - k * LANES - lane) : (WORD)1 << (k * LANES + lane);
-    for (int64_t i = 0; i < count; i += SKETCH_SIZE) {
+    for (int k = 0; k < SKETCH_SIZE / LANES; k++)
+        sums[k] = (Vector){0};
+    int64_t i = 0;
+    do {
+        for (int k = 0; k < SKETCH_SIZE; k += CACHE_LINE / (int)sizeof(REAL))
+            __builtin_prefetch(values + i + k + BLOCK);
         for (int k = 0; k < SKETCH_SIZE / LANES; k++) {
             WORD word;
             memcpy(&word, signs + i / 32 + (k / GROUPS) * (WORD_BITS / 32), sizeof word);
@@ -115,20 +139,49 @@ static void NAME(sketch)(const REAL *values, int64_t count, const uint32_t *sign
 #endif
             sums[k] += (Vector)((Words)LOAD(values + i + k * LANES) ^ (negative & SIGN_BIT));
         }
-    }
+        i += SKETCH_SIZE;
+    } while (i < count);
     for (int k = 0; k < SKETCH_SIZE / LANES; k++)
         for (int lane = 0; lane < LANES; lane++)
             sketch[k * LANES + lane] += (double)sums[k][lane];
 }
 
-static void NAME(differences)(const REAL *references, const REAL *candidates, int64_t count, BlockComparison *out)
+static int NAME(reduce)(const REAL *values, int64_t count, int64_t padding, uint64_t index, BlockReduction *out,
+                        double *sketch)
+{
+    REAL cleaned[BLOCK];
+    out->nan = out->positive_infinity = out->negative_infinity = 0;
+    if (padding == 0)
+        NAME(accumulate)(values, count, out);
+    if (padding || !isfinite(out->squares)) {
+        BlockReduction counted;
+        NAME(clean)(values, count, cleaned, &counted);
+        NAME(accumulate)(cleaned, count, out);
+        out->nan = counted.nan - padding;
+        out->positive_infinity = counted.positive_infinity;
+        out->negative_infinity = counted.negative_infinity;
+        out->zeros -= counted.nan + counted.positive_infinity + counted.negative_infinity;
+        out->minimum = counted.minimum;
+        out->maximum = counted.maximum;
+        values = cleaned;
+    }
+    double largest = out->maximum > -out->minimum ? out->maximum : -out->minimum;
+    if (!isfinite(out->squares) || (largest > 0.0 && largest < LEAST))
+        return 0;
+    NAME(add_to_sketch)(values, count, index, sketch);
+    return 1;
+}
+
+/* Returns whether no reference is zero. */
+static int NAME(differences)(const REAL *references, const REAL *candidates, int64_t count, BlockComparison *out)
 {
     Vector dot = {0}, reference_squares = {0}, candidate_squares = {0}, difference_squares = {0};
     Vector sum_abs = {0}, sum_signed = {0}, max_abs = {0}, reference_max = {0};
+    Vector reference_min = (REAL)INFINITY - (Vector){0};
     Integers equal = {0};
     for (int64_t i = 0; i < count; i += LANES) {
         Vector reference = LOAD(references + i), candidate = LOAD(candidates + i);
-        Vector difference = candidate - reference, distance = MAGNITUDE(difference);
+        Vector difference = candidate - reference, distance = MAGNITUDE(difference), scale = MAGNITUDE(reference);
         dot += reference * candidate;
         reference_squares += reference * reference;
         candidate_squares += candidate * candidate;
@@ -136,7 +189,8 @@ static void NAME(differences)(const REAL *references, const REAL *candidates, in
         sum_abs += distance;
         sum_signed += difference;
         max_abs = VECTOR_MAX(distance, max_abs);
-        reference_max = VECTOR_MAX(MAGNITUDE(reference), reference_max);
+        reference_max = VECTOR_MAX(scale, reference_max);
+        reference_min = VECTOR_MIN(scale, reference_min);
         COUNT(equal, difference == 0);
     }
     out->dot = NAME(sum)(dot);
@@ -148,12 +202,13 @@ static void NAME(differences)(const REAL *references, const REAL *candidates, in
     out->max_abs = NAME(largest)(max_abs);
     out->reference_max = NAME(largest)(reference_max);
     out->equal = NAME(total)(equal);
+    return NAME(largest)(-reference_min) < 0.0;
 }
 
 /* Relative errors and distances in units. 2**-exponent comes from the exponent bits by one subtraction; the factor
- * 2**(digits - 1) is the same for all elements. */
-static void NAME(relatives)(const REAL *references, const REAL *candidates, int64_t count, Unit unit,
-                            BlockComparison *out)
+ * 2**(digits - 1) is the same for all elements. While this loop computes, the next block is on its way to the cache. */
+ALWAYS_INLINE void NAME(relatives)(const REAL *references, const REAL *candidates, int64_t count, Unit unit,
+                                   int nowhere_zero, BlockComparison *out)
 {
     Vector max_rel = {0}, sum_rel = {0}, max_unit = {0}, sum_unit = {0};
     Integers rel_count = {0}, within[THRESHOLDS] = {{0}};
@@ -164,11 +219,20 @@ static void NAME(relatives)(const REAL *references, const REAL *candidates, int6
     for (int64_t i = 0; i < count; i += LANES) {
         Vector reference = LOAD(references + i), scale = MAGNITUDE(reference);
         Vector difference = LOAD(candidates + i) - reference, distance = MAGNITUDE(difference);
-        Words same = (Words)(difference == 0), not_zero = (Words)(scale != 0);
-        Vector relative = (Vector)((Words)(distance / scale) & ~same); /* 0 / 0 counts as 0 */
+        Vector relative = distance / scale;
+        if (i % (CACHE_LINE / (int)sizeof(REAL)) == 0) {
+            __builtin_prefetch(references + i + BLOCK);
+            __builtin_prefetch(candidates + i + BLOCK);
+        }
+        if (nowhere_zero) {
+            sum_rel += relative;
+        } else {
+            Words not_zero = (Words)(scale != 0);
+            relative = (Vector)((Words)relative & ~(Words)(difference == 0)); /* 0 / 0 counts as 0 */
+            sum_rel += (Vector)((Words)relative & not_zero);
+            COUNT(rel_count, not_zero);
+        }
         max_rel = VECTOR_MAX(relative, max_rel);
-        sum_rel += (Vector)((Words)relative & not_zero);
-        COUNT(rel_count, not_zero);
         for (int k = 0; k < THRESHOLDS; k++)
             COUNT(within[k], relative < (REAL)RELATIVE_THRESHOLDS[k]);
         /* Positive floats are ordered as their bits are. */
@@ -180,23 +244,65 @@ static void NAME(relatives)(const REAL *references, const REAL *candidates, int6
     double factor = unit.exact ? 1.0 : ldexp(1.0, unit.digits - 1);
     out->max_rel = NAME(largest)(max_rel);
     out->sum_rel = NAME(sum)(sum_rel);
-    out->rel_count = NAME(total)(rel_count);
+    out->rel_count = nowhere_zero ? count : NAME(total)(rel_count);
     for (int k = 0; k < THRESHOLDS; k++)
         out->within[k] = NAME(total)(within[k]);
     out->max_ulp = NAME(largest)(max_unit) * factor;
     out->sum_ulp = NAME(sum)(sum_unit) * factor;
 }
 
-static int NAME(compare)(const REAL *references, const REAL *candidates, int64_t count, Unit unit,
+/* Copies two blocks with zeros for the pairs that are not both finite, and counts these. */
+static void NAME(clean_pairs)(const REAL *references, const REAL *candidates, int64_t count,
+                              REAL (*cleaned)[BLOCK], BlockComparison *out)
+{
+    const Vector infinity = (REAL)INFINITY - (Vector){0};
+    Integers finite_pairs = {0}, same = {0}, nan = {0};
+    for (int64_t i = 0; i < count; i += LANES) {
+        Vector reference = LOAD(references + i), candidate = LOAD(candidates + i);
+        Words finite = (Words)(MAGNITUDE(reference) < infinity) & (Words)(MAGNITUDE(candidate) < infinity);
+        Words nan_left = (Words)(reference != reference), nan_right = (Words)(candidate != candidate);
+        STORE(cleaned[0] + i, (Vector)((Words)reference & finite));
+        STORE(cleaned[1] + i, (Vector)((Words)candidate & finite));
+        COUNT(finite_pairs, finite);
+        COUNT(nan, nan_left ^ nan_right);
+        COUNT(same, ((Words)(reference == candidate) & ~finite) | (nan_left & nan_right));
+    }
+    out->both_finite = NAME(total)(finite_pairs);
+    out->nan_mismatch = NAME(total)(nan);
+    out->equal = NAME(total)(same); /* and not finite */
+    out->infinity_mismatch = count - out->both_finite - out->nan_mismatch - out->equal;
+}
+
+static int NAME(compare)(const REAL *references, const REAL *candidates, int64_t count, int64_t padding, Unit unit,
                          BlockComparison *out)
 {
-    NAME(differences)(references, candidates, count, out);
-    double finite = out->reference_squares + out->candidate_squares + out->difference_squares;
-    if (!isfinite(finite) || (out->reference_max != 0.0 && out->reference_max < LEAST))
+    REAL cleaned[2][BLOCK];
+    BlockComparison counted = {.both_finite = count};
+    int nowhere_zero = 0;
+    if (padding == 0)
+        nowhere_zero = NAME(differences)(references, candidates, count, out);
+    if (padding || !isfinite(out->reference_squares + out->candidate_squares)) {
+        NAME(clean_pairs)(references, candidates, count, cleaned, &counted);
+        nowhere_zero = NAME(differences)(cleaned[0], cleaned[1], count, out);
+        references = cleaned[0];
+        candidates = cleaned[1];
+    }
+    double squares = out->reference_squares + out->candidate_squares + out->difference_squares;
+    if (!isfinite(squares) || (out->reference_max != 0.0 && out->reference_max < LEAST))
         return 0;
     if (out->max_abs != 0.0 && (out->max_abs < LEAST || out->candidate_squares < LEAST * LEAST))
         return 0;
-    NAME(relatives)(references, candidates, count, unit, out);
+    if (nowhere_zero)
+        NAME(relatives)(references, candidates, count, unit, 1, out);
+    else
+        NAME(relatives)(references, candidates, count, unit, 0, out);
+    int64_t zeroed = count - counted.both_finite; /* these pairs look equal, and within every threshold */
+    out->both_finite = counted.both_finite;
+    out->equal += counted.equal - zeroed - padding;
+    out->nan_mismatch = counted.nan_mismatch;
+    out->infinity_mismatch = counted.infinity_mismatch;
+    for (int k = 0; k < THRESHOLDS; k++)
+        out->within[k] -= zeroed;
     return isfinite(out->sum_rel) && isfinite(out->sum_ulp);
 }
 
@@ -212,6 +318,7 @@ static int NAME(compare)(const REAL *references, const REAL *candidates, int64_t
 #undef Words
 #undef Integers
 #undef LOAD
+#undef STORE
 #undef SPREAD_WORD
 #undef MAGNITUDE
 #undef COUNT
@@ -221,4 +328,3 @@ static int NAME(compare)(const REAL *references, const REAL *candidates, int64_t
 #undef NAME
 #undef VECTOR_MIN
 #undef VECTOR_MAX
-#undef WORD_MIN

@@ -38,7 +38,7 @@ FIRST_SCRATCH_BLOCKS = 4096
 FIRST_RESULT_ROWS = 4096
 RING_STEP = 16
 RING_LIMIT = 128
-TABLE_CLASSES = (16, 64, 256, 1024)
+TABLE_CLASSES = (16, 64, 256, 512, 1024)
 """Tables are copied in one of these sizes, so that the views to copy can be made beforehand."""
 
 _COMPONENT_SHIFT = np.array([int(BY_CODE[code].is_complex) for code in sorted(BY_CODE)], np.int64)
@@ -152,7 +152,10 @@ class _Streams:
         return self._module.current_stream(self.device) if self._module is not None else None
 
     def event(self, *, blocking: bool = False) -> Any:
-        return self._module.Event(blocking=blocking) if self._module is not None else None
+        if self._module is None:
+            return None
+        # a thread that waits for a blocking event sleeps; only CUDA offers the choice
+        return self._module.Event(blocking=True) if blocking and self.device.type == "cuda" else self._module.Event()
 
     def wrong_device(self) -> bool:
         return self._module is not None and self._module.current_device() != self.device.index
@@ -168,7 +171,7 @@ class GroupedReducer:
         import torch
 
         try:
-            from trueline.numerics import cuda_kernels
+            from trueline.numerics import cuda_fold, cuda_kernels
         except ImportError as error:
             raise MissingFrameworkError(
                 f"grouped statistics on {device} need Triton, which cannot be imported ({error}); "
@@ -186,7 +189,7 @@ class GroupedReducer:
             # the careful path would take registers away from the straight one, whose speed is in its warps
             options["maxnreg"] = 128
         self._reduce = _Kernel(cuda_kernels.reduce_blocks, options)
-        self._fold = _Kernel(cuda_kernels.fold_blocks, {"num_warps": 8})
+        self._fold = _Kernel(cuda_fold.fold_blocks, {"num_warps": 8})
         self._float8 = torch.from_numpy(float8_values()).to(self.device)
         self._lock = threading.Lock()
         self._ring: list[_Slot] = []
@@ -208,6 +211,8 @@ class GroupedReducer:
             raise UsageError(f"expected DESCRIPTOR rows and a slot number, got {descriptors.dtype} and {slots}")
         if not count:
             return
+        if descriptors["dtype"].max() >= len(_COMPONENT_SHIFT):
+            raise UsageError(f"unknown dtype code {descriptors['dtype'].max()} in a descriptor")
         with self._lock:
             if self._streams.wrong_device():
                 with self._streams.guard():

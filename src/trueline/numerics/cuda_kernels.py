@@ -1,20 +1,19 @@
 # mypy: ignore-errors
 # (Triton compiles these functions itself: their arguments are values on the device, not Python objects.)
-"""The Triton kernels behind ``cuda.GroupedReducer``. Importing this module imports Triton.
+"""Stage 1 of the Triton kernels behind ``cuda.GroupedReducer``. Importing this module imports Triton.
 
 **Stage 1** (``reduce_blocks``): one program per block of one tensor. A program finds its tensor by its own number in
 the running sum of block counts, and writes one row of partial results, in float64. How a tensor is cut into blocks
 depends on its number of elements alone, so its statistics do not depend on the tensors it shares a launch with.
 
-- The *straight* path reads aligned, contiguous float32, float16 and bfloat16 in float32 arithmetic and takes every
-  element to be finite and of moderate size. That costs about a dozen instructions per element, which is what a
+- The *straight* path reads aligned float32, float16 and bfloat16, contiguous or permuted with whole rows of eight
+  elements (as in attention), in float32 arithmetic and takes every element to be finite and of moderate size. That costs about a dozen instructions per element, which is what a
   memory-bound pass over bfloat16 can afford.
 - The *careful* path takes any dtype and any strides in float64 and sorts out what is not finite. A straight block
   whose sum of squares is not finite, or whose largest magnitude is so large or small that squares may leave the
   range of float32, is done again by the careful path.
 
-**Stage 2** (``fold_blocks``): one program per tensor folds the rows of its blocks, in a fixed order and in float64,
-and writes the ``STATISTICS`` row. There are no atomics: the same bits come out of every launch.
+**Stage 2** is in ``cuda_fold``. There are no atomics: the same bits come out of every launch.
 
 All arguments are integers, addresses included, and none is specialised, so that one compiled kernel serves every
 launch. The table of a launch holds ``TABLE_ROWS`` int32 running sums of block counts, padded with the largest int32,
@@ -26,7 +25,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from trueline.numerics.layout import DESCRIPTOR, MAX_DIMENSIONS, STATISTICS
+from trueline.numerics.layout import DESCRIPTOR, MAX_DIMENSIONS
 
 ROWS_PER_TABLE = 1024
 """The most tensors in one launch."""
@@ -38,11 +37,6 @@ SPAN_ELEMENTS = 4096
 PARTIAL_WORDS = 80
 """The float64 words of a row of partial results: 64 sketch sums, then the columns named below."""
 
-
-def _word(field: str, size: int = 8) -> tl.constexpr:
-    return tl.constexpr(STATISTICS.fields[field][1] // size)
-
-
 TABLE_ROWS = tl.constexpr(ROWS_PER_TABLE)
 BLOCK = tl.constexpr(BLOCK_ELEMENTS)
 BLOCKS = tl.constexpr(BLOCKS_PER_TENSOR)
@@ -50,7 +44,6 @@ SPAN = tl.constexpr(SPAN_ELEMENTS)
 TILE_ROWS = tl.constexpr(32)
 TILE = tl.constexpr(1024)
 CAREFUL_TILE = tl.constexpr(512)
-FOLD = tl.constexpr(64)
 DIMENSIONS = tl.constexpr(MAX_DIMENSIONS)
 
 PARTIAL = tl.constexpr(PARTIAL_WORDS)
@@ -69,20 +62,6 @@ DIGEST = tl.constexpr(75)
 FLOAT_COLUMNS = tl.constexpr(11)
 
 DESCRIPTOR_WORDS = tl.constexpr(DESCRIPTOR.itemsize // 8)
-RESULT_WORDS = tl.constexpr(STATISTICS.itemsize // 8)
-RESULT_MINIMUM = _word("minimum")
-RESULT_MAXIMUM = _word("maximum")
-RESULT_MEAN = _word("mean")
-RESULT_NORM = _word("norm")
-RESULT_NAN = _word("nan")
-RESULT_POSITIVE = _word("positive_infinity")
-RESULT_NEGATIVE = _word("negative_infinity")
-RESULT_ZEROS = _word("zeros")
-RESULT_EXPONENT_MIN = _word("exponent_min", 4)
-RESULT_EXPONENT_MAX = _word("exponent_max", 4)
-RESULT_DIGEST = _word("digest")
-RESULT_SKETCH = _word("sketch", 4)
-
 LARGEST_SAFE = tl.constexpr(2.0**50)
 SMALLEST_SAFE = tl.constexpr(2.0**-40)
 LARGEST_SAFE_DOUBLE = tl.constexpr(2.0**480)
@@ -93,14 +72,14 @@ INFINITY = tl.constexpr(float("inf"))
 
 
 @triton.jit
-def _block_size(components):
+def block_size(components):
     """Whole spans, at least ``BLOCK`` elements, so many that no tensor has more than ``BLOCKS`` blocks."""
     spans = (components + (BLOCKS * SPAN - 1)) // (BLOCKS * SPAN)
     return tl.maximum(spans * SPAN, BLOCK)
 
 
 @triton.jit
-def _component_type(dtype):
+def component_type(dtype):
     """A complex dtype as the dtype of its two components, and how many bits of the index name the component."""
     halves = tl.where(dtype == 18, 0, tl.where(dtype == 19, 1, tl.where(dtype == 20, 2, dtype)))
     return halves, tl.where(dtype >= 18, 1, 0)
@@ -125,14 +104,15 @@ def _mix64(values):
 
 
 @triton.jit
-def _flip(values, words, quarter, lane):
-    """Negates the float32 values [rows, 4, 8] whose bit is set in the sign word of their row.
+def _flip(values, group):
+    """Negates the float32 values [rows, 4, 8] of ``TILE_ROWS`` groups of 32 elements whose sign bit is set.
 
     The bit is brought to the top in two shifts: a thread holds all eight lanes of a quarter, so the second one is by
     a constant, and the first is shared by eight elements.
     """
-    quarters = words[:, None] << (24 - 8 * quarter).to(tl.uint32)[None, :]
-    signs = (quarters[:, :, None] << (7 - lane).to(tl.uint32)[None, None, :]) & 0x80000000
+    words = _sign_words(tl.arange(0, TILE_ROWS).to(tl.uint32) + group)
+    quarters = words[:, None] << (24 - 8 * tl.arange(0, 4)).to(tl.uint32)[None, :]
+    signs = (quarters[:, :, None] << (7 - tl.arange(0, 8)).to(tl.uint32)[None, None, :]) & 0x80000000
     return (values.to(tl.uint32, bitcast=True) ^ signs).to(tl.float32, bitcast=True)
 
 
@@ -153,7 +133,49 @@ def _store_partial(out, sketch, total, squares, minimum, maximum, smallest, nan,
 
 
 @triton.jit
-def _straight_tile(x, words, quarter, lane, total, squares, minimum, maximum, smallest, zeros, sketch):
+def _strided(index, row, ndim, GROUP: tl.constexpr):
+    """The offset, in elements, of a logical index; division in the width of ``index``.
+
+    The index counts groups of ``GROUP`` elements, which lie side by side in the last dimension.
+    """
+    axis = ndim - 1
+    size = (tl.load(row + (3 + axis)) // GROUP).to(index.dtype)
+    step = tl.load(row + (3 + DIMENSIONS + axis)) * GROUP
+    offset = tl.zeros(index.shape, tl.int64)
+    while axis > 0:
+        rest = index // size
+        offset += (index - rest * size).to(tl.int64) * step
+        index = rest
+        axis -= 1
+        size = tl.load(row + (3 + axis)).to(index.dtype)
+        step = tl.load(row + (3 + DIMENSIONS + axis))
+    return offset + index.to(tl.int64) * step
+
+
+@triton.jit
+def _in_rows(row, numel, ndim):
+    """Whether eight elements at a time lie side by side, aligned if the first one is."""
+    axes = tl.arange(0, 8)
+    outer = tl.load(row + (3 + DIMENSIONS) + axes, mask=axes < ndim - 1, other=0)
+    size = tl.load(row + (2 + ndim))
+    step = tl.load(row + (2 + DIMENSIONS + ndim))
+    return (tl.max(outer & 7, 0) == 0) & ((size & 7) == 0) & (step == 1) & (numel < 17179869184)
+
+
+@triton.jit
+def _tile_pointers(pointer, start, row, ndim, IN_ROWS: tl.constexpr):
+    """Pointers to ``TILE`` elements [groups, 8]; the hints make a load 16 bytes wide."""
+    groups = tl.arange(0, TILE // 8)
+    if IN_ROWS:
+        offsets = _strided(groups.to(tl.uint32) + (start >> 3).to(tl.uint32), row, ndim, 8)
+    else:
+        offsets = groups * 8 + start
+    pointers = (pointer + offsets)[:, None] + tl.arange(0, 8)[None, :]
+    return tl.max_contiguous(tl.multiple_of(pointers, [1, 16]), [1, 8])
+
+
+@triton.jit
+def _straight_tile(x, group, total, squares, minimum, maximum, smallest, zeros, sketch):
     x = tl.reshape(x, [TILE_ROWS, 4, 8]).to(tl.float32)
     zero = x == 0.0
     return (
@@ -164,7 +186,7 @@ def _straight_tile(x, words, quarter, lane, total, squares, minimum, maximum, sm
         # selecting the results, not the operands, compiles to one predicated instruction
         tl.where(zero, smallest, tl.minimum(smallest, tl.abs(x))),
         tl.where(zero, zeros + 1.0, zeros),
-        sketch + _flip(x, words, quarter, lane),
+        sketch + _flip(x, group),
     )
 
 
@@ -174,15 +196,11 @@ def _all_sum(values):
 
 
 @triton.jit
-def _straight_block(pointer, start, stop, out):
-    """Reduces elements ``start`` to ``stop`` of an aligned contiguous tensor; true if the block needs more care.
+def _straight_block(pointer, start, stop, row, ndim, out, IN_ROWS: tl.constexpr):
+    """Reduces elements ``start`` to ``stop`` of an aligned tensor, contiguous or in rows; true if they need more care.
 
     Every thread keeps its own sums over whole tiles, so a float32 sum is over few elements; they are added up once.
     """
-    rows = tl.arange(0, TILE_ROWS).to(tl.uint32)
-    quarter = tl.arange(0, 4)
-    lane = tl.arange(0, 8)
-    offsets = tl.arange(0, TILE)
     total = tl.zeros([TILE_ROWS, 4, 8], tl.float32)
     squares = tl.zeros([TILE_ROWS, 4, 8], tl.float32)
     zeros = tl.zeros([TILE_ROWS, 4, 8], tl.float32)
@@ -191,43 +209,40 @@ def _straight_block(pointer, start, stop, out):
     maximum = tl.full([TILE_ROWS, 4, 8], -INFINITY, tl.float32)
     smallest = tl.full([TILE_ROWS, 4, 8], INFINITY, tl.float32)
     group = (start >> 5).to(tl.uint32)
-    here = pointer + start
     left = (stop - start).to(tl.int32)
     while left >= SPAN:
-        # all loads of a span are in flight before the first is used; the hint makes them 16 bytes wide
-        tiles = tl.multiple_of(here + offsets, 16)
-        x0 = tl.load(tiles)
-        x1 = tl.load(tiles + TILE)
-        x2 = tl.load(tiles + 2 * TILE)
-        x3 = tl.load(tiles + 3 * TILE)
+        # all loads of a span are in flight before the first is used
+        x0 = tl.load(_tile_pointers(pointer, start, row, ndim, IN_ROWS))
+        x1 = tl.load(_tile_pointers(pointer, start + TILE, row, ndim, IN_ROWS))
+        x2 = tl.load(_tile_pointers(pointer, start + 2 * TILE, row, ndim, IN_ROWS))
+        x3 = tl.load(_tile_pointers(pointer, start + 3 * TILE, row, ndim, IN_ROWS))
         total, squares, minimum, maximum, smallest, zeros, sketch = _straight_tile(
-            x0, _sign_words(rows + group), quarter, lane, total, squares, minimum, maximum, smallest, zeros, sketch
+            x0, group, total, squares, minimum, maximum, smallest, zeros, sketch
         )
         total, squares, minimum, maximum, smallest, zeros, sketch = _straight_tile(
-            x1, _sign_words(rows + (group + 32)), quarter, lane, total, squares, minimum, maximum, smallest, zeros, sketch
+            x1, group + 32, total, squares, minimum, maximum, smallest, zeros, sketch
         )
         total, squares, minimum, maximum, smallest, zeros, sketch = _straight_tile(
-            x2, _sign_words(rows + (group + 64)), quarter, lane, total, squares, minimum, maximum, smallest, zeros, sketch
+            x2, group + 64, total, squares, minimum, maximum, smallest, zeros, sketch
         )
         total, squares, minimum, maximum, smallest, zeros, sketch = _straight_tile(
-            x3, _sign_words(rows + (group + 96)), quarter, lane, total, squares, minimum, maximum, smallest, zeros, sketch
+            x3, group + 96, total, squares, minimum, maximum, smallest, zeros, sketch
         )
-        here += SPAN
+        start += SPAN
         group += SPAN // 32
         left -= SPAN
     padding = 0
     while left > 0:
-        inside = offsets < left
-        tiles = tl.multiple_of(here + offsets, 16)
-        x = tl.load(tiles, mask=inside, other=0.0)
+        inside = (tl.arange(0, TILE // 8)[:, None] * 8 + tl.arange(0, 8)[None, :]) < left
+        x = tl.load(_tile_pointers(pointer, start, row, ndim, IN_ROWS), mask=inside, other=0.0)
         padding += tl.maximum(TILE - left, 0)
         total, squares, low, high, smallest, zeros, sketch = _straight_tile(
-            x, _sign_words(rows + group), quarter, lane, total, squares, minimum, maximum, smallest, zeros, sketch
+            x, group, total, squares, minimum, maximum, smallest, zeros, sketch
         )
         inside = tl.reshape(inside, [TILE_ROWS, 4, 8])
         minimum = tl.where(inside, low, minimum)
         maximum = tl.where(inside, high, maximum)
-        here += TILE
+        start += TILE
         group += TILE // 32
         left -= TILE
     all_squares = _all_sum(squares)
@@ -244,7 +259,7 @@ def _straight_block(pointer, start, stop, out):
         0.0,
         0.0,
         0.0,
-        _all_sum(zeros).to(tl.float64) - padding,
+        (_all_sum(zeros.to(tl.int32)) - padding).to(tl.float64),
     )
     largest = tl.maximum(tl.abs(lowest), tl.abs(highest))
     moderate = (largest <= LARGEST_SAFE) & ((largest >= SMALLEST_SAFE) | (largest == 0.0))
@@ -253,17 +268,12 @@ def _straight_block(pointer, start, stop, out):
 
 
 @triton.jit
-def _strided(index, row, ndim):
-    """The offset, in elements, of a logical index; division in the width of ``index``."""
-    offset = tl.zeros(index.shape, tl.int64)
-    axis = ndim - 1
-    while axis > 0:
-        size = tl.load(row + (3 + axis)).to(index.dtype)
-        rest = index // size
-        offset += (index - rest * size).to(tl.int64) * tl.load(row + (3 + DIMENSIONS + axis))
-        index = rest
-        axis -= 1
-    return offset + index.to(tl.int64) * tl.load(row + (3 + DIMENSIONS))
+def _straight(pointer, start, stop, row, ndim, out):
+    if ndim == 1:
+        careful = _straight_block(pointer, start, stop, row, ndim, out, False)
+    else:
+        careful = _straight_block(pointer, start, stop, row, ndim, out, True)
+    return careful
 
 
 @triton.jit
@@ -271,9 +281,9 @@ def _offsets(index, row, numel, ndim, halves):
     """The offset of a component, in components, from its logical index."""
     if ndim > 1:
         if numel < 2147483648:
-            offset = _strided((index >> halves).to(tl.uint32), row, ndim)
+            offset = _strided((index >> halves).to(tl.uint32), row, ndim, 1)
         else:
-            offset = _strided(index >> halves, row, ndim)
+            offset = _strided(index >> halves, row, ndim, 1)
     else:
         offset = (index >> halves) * tl.load(row + (3 + DIMENSIONS))
     return (offset << halves) + (index & halves)
@@ -348,7 +358,7 @@ def _careful_block(address, row, numel, ndim, dtype, halves, start, stop, float8
         minimum = tl.minimum(minimum, tl.where(finite, value, INFINITY))
         maximum = tl.maximum(maximum, tl.where(finite, value, -INFINITY))
         smallest = tl.minimum(smallest, tl.where(finite & (value != 0.0), magnitude, INFINITY))
-        nan += (inside & (value != value)).to(tl.int32)
+        nan += (inside & (value != value)).to(tl.int32)  # noqa: PLR0124 (only NaN)
         positive += (inside & (value == INFINITY)).to(tl.int32)
         negative += (inside & (value == -INFINITY)).to(tl.int32)
         zeros += (inside & (value == 0.0)).to(tl.int32)
@@ -417,22 +427,25 @@ def reduce_blocks(table, partials, float8, digest):
     address = tl.load(row)
     numel = tl.load(row + 1)
     kinds = tl.load(row + 2)
-    dtype, halves = _component_type((kinds & 0xFFFFFFFF).to(tl.int32))
+    dtype, halves = component_type((kinds & 0xFFFFFFFF).to(tl.int32))
     ndim = (kinds >> 32).to(tl.int32)
     components = numel << halves
-    size = _block_size(components)
+    size = block_size(components)
     block = number - (tl.load(ends + index) - ((components + size - 1) // size).to(tl.int32))
     start = tl.multiple_of(block * size, 4096)
     stop = tl.minimum(start + size, components)
     out = partials.to(tl.pointer_type(tl.float64)) + number.to(tl.int64) * PARTIAL
-    dense = (ndim == 1) & (tl.load(row + (3 + DIMENSIONS)) == 1) & ((address & 15) == 0)
+    aligned = (address & 15) == 0
+    dense = aligned & (ndim == 1) & (tl.load(row + (3 + DIMENSIONS)) == 1)
+    rows = aligned & (ndim > 1) & _in_rows(row, numel, ndim) & (halves == 0)
     careful = True
-    if dense & (dtype == 0):
-        careful = _straight_block(address.to(tl.pointer_type(tl.float32)), start, stop, out)
-    elif dense & (dtype == 2):
-        careful = _straight_block(address.to(tl.pointer_type(tl.float16)), start, stop, out)
-    elif dense & (dtype == 3):
-        careful = _straight_block(address.to(tl.pointer_type(tl.bfloat16)), start, stop, out)
+    if dense | rows:
+        if dtype == 0:
+            careful = _straight(address.to(tl.pointer_type(tl.float32)), start, stop, row, ndim, out)
+        elif dtype == 2:
+            careful = _straight(address.to(tl.pointer_type(tl.float16)), start, stop, row, ndim, out)
+        elif dtype == 3:
+            careful = _straight(address.to(tl.pointer_type(tl.bfloat16)), start, stop, row, ndim, out)
     if careful:
         tl.debug_barrier()  # the row that the straight path may have written is written again
         largest = _careful_block(address, row, numel, ndim, dtype, halves, start, stop, float8, out)
@@ -441,93 +454,3 @@ def reduce_blocks(table, partials, float8, digest):
             _scaled_squares_block(address, row, numel, ndim, dtype, halves, start, stop, largest, out)
     if digest != 0:
         _digest_block(address, row, numel, ndim, dtype, halves, start, stop, out)
-
-
-@triton.jit
-def _exponent(magnitude):
-    """The exponent of a positive finite float64; subnormal ones are scaled up first."""
-    scaled = tl.where(magnitude < 2.2250738585072014e-308, magnitude * 18014398509481984.0, magnitude)
-    exponent = ((scaled.to(tl.int64, bitcast=True) >> 52) & 2047).to(tl.int32) - 1023
-    return tl.where(magnitude < 2.2250738585072014e-308, exponent - 54, exponent)
-
-
-@triton.jit
-def _column(values, column):
-    return tl.sum(tl.where(tl.arange(0, 16) + 64 == column, values, 0.0), 0)
-
-
-@triton.jit
-def _norm(sums):
-    """The root of the squares of all blocks: plain, scaled down and scaled up ones. The largest kind decides."""
-    squares = _column(sums, SQUARES)
-    large = _column(sums, SQUARES_LARGE)
-    tiny = _column(sums, SQUARES_TINY)
-    norm = tl.where(squares > 0.0, tl.sqrt(squares), tl.sqrt(tiny) * SCALE_DOWN)
-    return tl.where(large > 0.0, tl.sqrt(large + squares * SCALE_DOWN * SCALE_DOWN) * SCALE_UP, norm)
-
-
-@triton.jit(do_not_specialize=["table", "partials", "results", "digest"])
-def fold_blocks(table, partials, results, digest):
-    """Stage 2; the grid is the number of tensors in the table."""
-    index = tl.program_id(0)
-    row = (table + TABLE_ROWS * 4).to(tl.pointer_type(tl.int64)) + index * DESCRIPTOR_WORDS
-    components = tl.load(row + 1)
-    kinds = tl.load(row + 2)
-    dtype, halves = _component_type((kinds & 0xFFFFFFFF).to(tl.int32))
-    components = components << halves
-    size = _block_size(components)
-    blocks = ((components + size - 1) // size).to(tl.int32)
-    first = tl.load(table.to(tl.pointer_type(tl.int32)) + index) - blocks
-    base = partials.to(tl.pointer_type(tl.float64)) + first.to(tl.int64) * PARTIAL
-    members = tl.arange(0, FOLD)
-    buckets = tl.arange(0, 64)
-    columns = tl.arange(0, 16)
-    sketch = tl.zeros([FOLD, 64], tl.float64)
-    added = tl.zeros([FOLD, 16], tl.float64)
-    lowest = tl.full([FOLD, 16], INFINITY, tl.float64)
-    highest = tl.full([FOLD, 16], -INFINITY, tl.float64)
-    mixed = tl.zeros([FOLD], tl.uint64)
-    done = 0
-    while done < blocks:
-        inside = (members + done) < blocks
-        rows = base + (members + done)[:, None] * PARTIAL
-        sketch += tl.load(rows + buckets[None, :], mask=inside[:, None], other=0.0)
-        written = inside[:, None] & (columns < FLOAT_COLUMNS)[None, :]
-        others = tl.load(rows + (columns + 64)[None, :], mask=written, other=0.0)
-        added += others
-        lowest = tl.minimum(lowest, tl.where(written, others, INFINITY))
-        highest = tl.maximum(highest, tl.where(written, others, -INFINITY))
-        if digest != 0:
-            words = base.to(tl.pointer_type(tl.uint64), bitcast=True) + (members + done) * PARTIAL + DIGEST
-            mixed += tl.load(words, mask=inside, other=0)
-        done += FOLD
-    sums = tl.sum(added, 0)
-    low = tl.min(lowest, 0)
-    high = tl.max(highest, 0)
-    nan = _column(sums, NAN)
-    positive = _column(sums, POSITIVE)
-    negative = _column(sums, NEGATIVE)
-    finite = components.to(tl.float64) - nan - positive - negative
-    some = finite > 0.0
-    minimum = tl.where(some, _column(low, MINIMUM), float("nan"))
-    maximum = tl.where(some, _column(high, MAXIMUM), float("nan"))
-    smallest = _column(low, SMALLEST)
-    nonzero = smallest < INFINITY
-    largest = tl.maximum(tl.abs(minimum), tl.abs(maximum))
-    out = results.to(tl.pointer_type(tl.float64)) + index.to(tl.int64) * RESULT_WORDS
-    whole = out.to(tl.pointer_type(tl.int64), bitcast=True)
-    small = out.to(tl.pointer_type(tl.int32), bitcast=True)
-    tl.store(whole, components)
-    tl.store(out + RESULT_MINIMUM, minimum)
-    tl.store(out + RESULT_MAXIMUM, maximum)
-    tl.store(out + RESULT_MEAN, tl.where(some, _column(sums, SUM) / finite, float("nan")))
-    tl.store(out + RESULT_NORM, _norm(sums))
-    tl.store(whole + RESULT_NAN, nan.to(tl.int64))
-    tl.store(whole + RESULT_POSITIVE, positive.to(tl.int64))
-    tl.store(whole + RESULT_NEGATIVE, negative.to(tl.int64))
-    tl.store(whole + RESULT_ZEROS, _column(sums, ZEROS).to(tl.int64))
-    tl.store(small + RESULT_EXPONENT_MIN, tl.where(nonzero, _exponent(smallest), 0))
-    tl.store(small + RESULT_EXPONENT_MAX, tl.where(nonzero, _exponent(largest), -1))
-    tl.store(whole + RESULT_DIGEST, tl.sum(mixed, 0).to(tl.int64, bitcast=True))
-    singles = out.to(tl.pointer_type(tl.float32), bitcast=True)
-    tl.store(singles + (buckets + RESULT_SKETCH), tl.sum(sketch, 0).to(tl.float32))

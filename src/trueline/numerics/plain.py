@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from trueline.numerics.layout import DIGEST_STEP, SKETCH_SIZE, STATISTICS
+from trueline.numerics.layout import DIGEST_STEP, STATISTICS
+from trueline.records import SKETCH_SIZE
 
 PIECE = 1 << 22
 """The elements reduced at once; a multiple of the size of a sketch."""
@@ -41,7 +42,8 @@ def _fill(row: Any, pieces: Any) -> None:
     sums = pieces.sum(axis=0)
     row["nan"], row["positive_infinity"], row["negative_infinity"], row["zeros"] = sums[5:9]
     finite = int((row["count"] - row["nan"] - row["positive_infinity"] - row["negative_infinity"])[0])
-    row["sketch"] = sums[9:]
+    with np.errstate(over="ignore"):  # a sum beyond float32 is infinite there
+        row["sketch"] = sums[9:]
     row["exponent_max"] = -1
     if not finite:
         row["minimum"] = row["maximum"] = row["mean"] = math.nan

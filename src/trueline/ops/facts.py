@@ -18,7 +18,8 @@ class Kind(Enum):
     """How an operator computes."""
 
     MOVE = "moves data"
-    """No arithmetic: what comes out are elements of what went in."""
+    """No arithmetic: what comes out are elements of what went in, at most rounded to another dtype (a cast is fixed to
+    the bit by its two types)."""
     SELECT = "selects"
     """Piecewise linear without rounding: relu, max, clamp. Its gradient jumps where the pieces meet."""
     DISCRETE = "decides"
@@ -66,7 +67,7 @@ _TABLE: dict[Kind, str] = {
         full arange as_tensor tensor real imag view_as_real view_as_complex swapaxes index_fill
         index_copy scatter masked_scatter chunk adjoint resolve_conj resolve_neg lift_fresh where copysign
         positive pin_memory identity narrow_copy unsafe_chunk unsafe_split meshgrid broadcast_tensors
-        block_diag atleast_1d atleast_2d atleast_3d column_stack row_stack channel_shuffle
+        to block_diag atleast_1d atleast_2d atleast_3d column_stack row_stack channel_shuffle
         """,
     Kind.SELECT: """
         relu leaky_relu hardtanh relu6 threshold clamp clamp_min clamp_max abs neg max min amax amin maximum minimum
@@ -100,7 +101,7 @@ _TABLE: dict[Kind, str] = {
         """,
     Kind.SMOOTH: """
         gelu silu mish tanh sigmoid hardswish hardsigmoid softplus softsign elu selu celu erf erfc sin cos atan asinh
-        tanhshrink logsigmoid glu to prelu sinc
+        tanhshrink logsigmoid glu prelu sinc
         """,
     Kind.EXPONENTIAL: "softmax log_softmax exp exp2 expm1 softmin gumbel_softmax cosh sinh",
     Kind.NORMALIZATION: """

@@ -1,7 +1,8 @@
 """A comparison as CSV with ptdbg_ascend's columns, one row per tensor, and trueline's verdict beside them.
 
 As in ptdbg, "NPU" is the candidate and "Bench" the reference. "Accuracy Reached or Not" is ptdbg's own rule, so it can
-be read as before; it is N/A where nothing was measured element by element. Rows are streamed.
+be read as before; it is N/A where nothing was measured element by element and the tensors are not known to be equal.
+Rows are streamed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from collections.abc import Iterator
 from typing import TextIO
 
-from trueline.records import Call, CallComparison, Measurement, Statistics, TensorComparison, TensorRecord
+from trueline.records import Call, CallComparison, Statistics, TensorComparison, TensorRecord
 from trueline.report.ptdbg_names import call_name, tensor_name
 from trueline.report.subject import ComparisonView
 
@@ -67,10 +68,10 @@ def _tensor_row(pair: CallComparison, tensor: TensorComparison) -> list[str]:
         safe(reference.dtype) if reference else NOTHING,
         str(list(candidate.shape)) if candidate else NOTHING,
         str(list(reference.shape)) if reference else NOTHING,
-        *_errors(tensor.measurement),
+        *_errors(tensor),
         *_statistics(candidate),
         *_statistics(reference),
-        _reached(tensor.measurement),
+        _reached(tensor),
         safe(_message(tensor)),
         tensor.verdict.name,
         safe(tensor.reason),
@@ -99,7 +100,15 @@ def _context(pair: CallComparison) -> list[str]:
     return [victim, safe(call.name), str(call.step), str(call.rank), safe(call.module), safe(call.source)]
 
 
-def _errors(measurement: Measurement | None) -> list[str]:
+def _is_equal(tensor: TensorComparison) -> bool:
+    """Whether the two tensors are known to be equal bit for bit, so that nothing had to be measured."""
+    return tensor.measurement is None and tensor.distance == 0.0 and not tensor.estimated
+
+
+def _errors(tensor: TensorComparison) -> list[str]:
+    if _is_equal(tensor):
+        return ["1.0", "0.0", "0.0", "1.0", "1.0"]
+    measurement = tensor.measurement
     if measurement is None:
         return [NOTHING] * 5
     thousandth, five_thousandths = measurement.within[1], measurement.within[2]
@@ -114,11 +123,12 @@ def _statistics(record: TensorRecord | None) -> list[str]:
     return [_number(v) for v in (statistics.maximum, statistics.minimum, statistics.mean, statistics.norm)]
 
 
-def _reached(measurement: Measurement | None) -> str:
+def _reached(tensor: TensorComparison) -> str:
     """ptdbg's rule: No where the cosine is below 0.99 and the largest absolute error above 0.001. NaN or Inf on one
     side only is No, as there."""
+    measurement = tensor.measurement
     if measurement is None:
-        return NOTHING
+        return "Yes" if _is_equal(tensor) else NOTHING
     if measurement.nan_mismatch or measurement.infinity_mismatch:
         return "No"
     if math.isnan(measurement.max_abs):

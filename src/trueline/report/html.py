@@ -59,7 +59,7 @@ def embedded(text: str) -> str:
 
 
 def _policy(script: str, style: str) -> str:
-    return f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'"
+    return f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'"
 
 
 def _hash(text: str) -> str:

@@ -14,10 +14,18 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TextIO
 
-from trueline.records import Call, CallComparison, Certificate, Measurement, RunInfo, Statistics, TensorComparison
-from trueline.records import TensorRecord
+from trueline.records import (
+    Call,
+    CallComparison,
+    Certificate,
+    Measurement,
+    RunInfo,
+    Statistics,
+    TensorComparison,
+    TensorRecord,
+)
 from trueline.report.subject import ComparisonView
-from trueline.report.wording import next_commands, standard_name, unmatched_lines, verdict_sentence
+from trueline.report.wording import next_commands, unmatched_lines, verdict_sentence
 
 FORMAT = "trueline-comparison"
 VERSION = 1
@@ -43,7 +51,7 @@ def comparison_head(comparison: ComparisonView) -> dict[str, Any]:
         "version": VERSION,
         "verdict": comparison.verdict.name,
         "summary": verdict_sentence(comparison),
-        "standard": standard_name(comparison),
+        "standard": comparison.standard,
         "mode": comparison.mode,
         "counts": dict(comparison.counts),
         "reference": {"path": str(comparison.reference.path), **plain(comparison.reference.info)},
@@ -92,7 +100,11 @@ def pair_dict(pair: CallComparison) -> dict[str, Any]:
 
 def call_dict(call: Call, *, tensors: bool = True) -> dict[str, Any]:
     """One call as it was recorded."""
-    content: dict[str, Any] = {"name": call.name, **plain(_shallow(call)), "source": call.source}
+    content: dict[str, Any] = {
+        "name": call.name,
+        **plain(_without(call, "stack", "arguments", "result", "tensors")),
+        "source": call.source,
+    }
     content["stack"] = [plain(frame) for frame in call.stack]
     content["arguments"], content["result"] = plain(call.arguments), plain(call.result)
     if tensors:
@@ -102,15 +114,11 @@ def call_dict(call: Call, *, tensors: bool = True) -> dict[str, Any]:
 
 def tensor_dict(record: TensorRecord) -> dict[str, Any]:
     """One tensor leaf with its statistics. The sketch is left out: it is for machines and 64 numbers long."""
-    content = {field.name: plain(getattr(record, field.name)) for field in fields(record) if field.name != "statistics"}
-    content["statistics"] = statistics_dict(record.statistics)
-    return content
+    return {**plain(_without(record, "statistics")), "statistics": statistics_dict(record.statistics)}
 
 
 def statistics_dict(statistics: Statistics | None) -> dict[str, Any] | None:
-    if statistics is None:
-        return None
-    return {field.name: plain(getattr(statistics, field.name)) for field in fields(statistics) if field.name != "sketch"}
+    return None if statistics is None else plain(_without(statistics, "sketch"))
 
 
 def run_dict(path: Path, info: RunInfo, certificates: Mapping[int, Certificate]) -> dict[str, Any]:
@@ -129,7 +137,7 @@ def dumps(value: Any) -> str:
 
 def plain(value: Any) -> Any:
     """Turns records into JSON values."""
-    if value is None or isinstance(value, str | bool | int) and not isinstance(value, Enum):
+    if value is None or (isinstance(value, str | bool | int) and not isinstance(value, Enum)):
         return value
     if isinstance(value, Enum):
         return value.name if isinstance(value, int) else value.value
@@ -162,6 +170,6 @@ def _tensor_pair(tensor: TensorComparison) -> dict[str, Any]:
     }
 
 
-def _shallow(call: Call) -> dict[str, Any]:
-    deep = ("stack", "arguments", "result", "tensors")
-    return {field.name: getattr(call, field.name) for field in fields(call) if field.name not in deep}
+def _without(record: Any, *names: str) -> dict[str, Any]:
+    """The fields of a record but for some, one level deep."""
+    return {field.name: getattr(record, field.name) for field in fields(record) if field.name not in names}

@@ -7,17 +7,17 @@ would take 100. Details are kept for the calls that differ, then for some others
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from trueline.records import Call, CallComparison, Statistics, TensorComparison, TensorRecord, Verdict
+from trueline.records import Call, CallComparison, Phase, Statistics, TensorComparison, TensorRecord, Verdict
 from trueline.report.json import comparison_head, dumps, plain
 from trueline.report.showing import render_call, render_result
 from trueline.report.subject import Columns, ComparisonView
 from trueline.report.text import same_pair
-from trueline.report.wording import confirmation, module_of, next_commands
+from trueline.report.wording import confirmation, module_of, next_commands, why
 
 DETAILED_CALLS = 2_000
 DETAILED_BYTES = 20_000_000
@@ -33,9 +33,9 @@ def page_data(comparison: ComparisonView) -> dict[str, Any]:
     """Everything the page shows, as JSON values."""
     series = comparison.series()
     count = len(series["verdict"])
-    columns, names = _columns(series, count)
     origin = origin_position(comparison, series)
-    details = _details(comparison, series, origin)
+    details, known = _details(comparison, series, origin)
+    columns, names = _columns(_completed(series, known))
     return {
         "head": _head(comparison, origin),
         "count": count,
@@ -66,6 +66,7 @@ def _head(comparison: ComparisonView, position: int | None) -> dict[str, Any]:
     origin = comparison.origin
     if origin is not None:
         head["origin"] |= {
+            "why": why(origin),
             "confirmation": confirmation(origin, comparison.mode),
             "module": module_of(origin.comparison.call),
             "detail": pair_details(origin.comparison),
@@ -73,24 +74,44 @@ def _head(comparison: ComparisonView, position: int | None) -> dict[str, Any]:
     return head
 
 
-def _columns(series: Columns, count: int) -> tuple[dict[str, Any], dict[str, list[str]]]:
+def _completed(series: Columns, known: Mapping[int, Call]) -> dict[str, Vector]:
+    """The columns of the page: number and source of a call are taken from the calls at hand where the comparison does
+    not give them for all (-1 and empty elsewhere); what was not compared has no distance."""
+    columns = {name: np.asarray(values) for name, values in series.items()}
+    count = len(columns["verdict"])
+    if "index" not in columns:
+        columns["index"] = np.full(count, -1, dtype=np.int64)
+        for position, call in known.items():
+            columns["index"][position] = call.index
+    if "source" not in columns:
+        columns["source"] = np.full(count, "", dtype=object)
+        for position, call in known.items():
+            columns["source"][position] = call.source
+    unknown = (columns["verdict"].astype(np.int64) == Verdict.NOT_COMPARED) & (columns["output_distance"] == 0)
+    columns["output_distance"] = np.where(unknown, np.nan, columns["output_distance"])
+    return columns
+
+
+def _columns(series: Mapping[str, Vector]) -> tuple[dict[str, Any], dict[str, list[str]]]:
     columns: dict[str, Any] = {}
     names: dict[str, list[str]] = {}
     for name in _TEXT_COLUMNS:
-        if name in series:
-            texts, codes = np.unique(np.asarray(series[name]).astype(str), return_inverse=True)
-            names[name] = texts.tolist()
-            columns[name] = encode(codes)
+        names[name], codes = _said_once(series[name])
+        columns[name] = encode(codes)
     for name in _FLOAT_COLUMNS:
         with np.errstate(over="ignore"):
-            columns[name] = encode(np.asarray(series[name], dtype=np.float64).astype("<f4"))
-    for name in ("step", "rank", "verdict"):
-        columns[name] = encode(np.asarray(series[name]).astype(np.int64))
-    columns["inherited"] = encode(np.asarray(series["inherited"]).astype(np.uint8))
-    columns["backward"] = encode(_is_backward(np.asarray(series["phase"])).astype(np.uint8))
-    columns["index"] = encode(np.asarray(series["index"]).astype(np.int64))
-    assert all(len(np.asarray(series[name])) == count for name in ("step", "rank", "api", "limit"))
+            columns[name] = encode(series[name].astype("<f4"))
+    for name in ("step", "rank", "verdict", "index", "inherited"):
+        columns[name] = encode(series[name].astype(np.int64))
+    columns["backward"] = encode((series["phase"] == Phase.BACKWARD.value).astype(np.int64))
     return columns, names
+
+
+def _said_once(texts: Vector) -> tuple[list[str], Vector]:
+    """The distinct texts in order of appearance, and the number of each row's text."""
+    numbers: dict[str, int] = {}
+    codes = np.fromiter((numbers.setdefault(str(text), len(numbers)) for text in texts), np.int64, len(texts))
+    return list(numbers), codes
 
 
 def encode(values: Vector) -> dict[str, str]:
@@ -105,22 +126,20 @@ def encode(values: Vector) -> dict[str, str]:
     return {"type": f"{kind}Array", "data": base64.b64encode(little.tobytes()).decode("ascii")}
 
 
-def _is_backward(phase: Vector) -> Vector:
-    if phase.dtype.kind in "iub":
-        return phase.astype(np.int64) == 1
-    return np.array([str(getattr(value, "value", value)) == "backward" for value in phase], dtype=bool)
-
-
-def _details(comparison: ComparisonView, series: Columns, origin: int | None) -> dict[str, Any]:
+def _details(comparison: ComparisonView, series: Columns, origin: int | None) -> tuple[dict[str, Any], dict[int, Call]]:
+    """Details by position, and the calls that they are of."""
     details: dict[str, Any] = {}
+    known: dict[int, Call] = {}
     budget = DETAILED_BYTES
     for position in _worth_details(series, origin):
         if len(details) >= DETAILED_CALLS or budget < 0:
             break
-        detail = pair_details(comparison.calls[position])
+        pair = comparison.calls[position]
+        detail = pair_details(pair)
         budget -= len(dumps(detail))
         details[str(position)] = detail
-    return details
+        known[position] = pair.call
+    return details, known
 
 
 def _worth_details(series: Columns, origin: int | None) -> Iterator[int]:
@@ -154,7 +173,8 @@ def pair_details(pair: CallComparison) -> dict[str, Any]:
 def _side(call: Call | None) -> dict[str, Any] | None:
     if call is None:
         return None
-    return {"name": call.name, "id": call.id, "call": render_call(call), "result": render_result(call), "raised": call.raised}
+    written, result = render_call(call), render_result(call)
+    return {"name": call.name, "id": call.id, "call": written, "result": result, "raised": call.raised}
 
 
 def _tensor(tensor: TensorComparison) -> dict[str, Any]:

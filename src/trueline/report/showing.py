@@ -103,8 +103,6 @@ def call_blocks(call: Call, forward: Call | None = None, *, whole_stack: bool = 
     return [title, Fields(tuple(items)), *_stack_blocks(call, forward, whole_stack), *_tensor_blocks(call)]
 
 
-
-
 def matches_table(trace: Trace, positions: list[int], limit: int) -> Table:
     """The calls at these positions, one a row, at most ``limit`` of them."""
     found = [trace.call(position, statistics=False) for position in positions[:limit]]
@@ -195,8 +193,8 @@ def _tensor_row(record: TensorRecord) -> Row:
 
 def _certificate_blocks(rank: int, certificate: Certificate) -> list[Block]:
     calls = ", ".join(f"{count:,} {kind}" for kind, count in certificate.calls.items()) or "no calls"
-    seen = f"{plural(certificate.tensors, 'tensor')} ({size(certificate.bytes_seen)} seen, {size(certificate.bytes_stored)} kept)"
-    text = f"rank {rank}: {calls}; {seen}"
+    volume = f"{size(certificate.bytes_seen)} seen, {size(certificate.bytes_stored)} kept"
+    text = f"rank {rank}: {calls}; {plural(certificate.tensors, 'tensor')} ({volume})"
     blocks: list[Block] = [line(text, indent=2)]
     if not certificate.complete:
         blocks.append(line(f"incomplete: {certificate.stopped_because or 'stopped early'}", "warn", indent=4))

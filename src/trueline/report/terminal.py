@@ -69,8 +69,7 @@ def _plain_table(table: Table, margin: str) -> Iterable[str]:
     right = [name in table.right for name in table.columns]
     for row in cells:
         padded = (
-            cell.rjust(width) if end else cell.ljust(width)
-            for cell, width, end in zip(row, widths, right, strict=True)
+            cell.rjust(width) if end else cell.ljust(width) for cell, width, end in zip(row, widths, right, strict=True)
         )
         yield margin + "  ".join(padded).rstrip()
 

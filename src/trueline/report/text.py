@@ -14,9 +14,9 @@ from trueline.report.wording import (
     next_commands,
     number,
     place,
-    standard_name,
     unmatched_lines,
     verdict_sentence,
+    why,
 )
 
 VERDICT_STYLE = {
@@ -38,7 +38,8 @@ def comparison_blocks(comparison: ComparisonView, *, rows: int = 12, html_writte
     """The verdict of a comparison; ``rows`` bounds the table of calls that differ."""
     style = VERDICT_STYLE[comparison.verdict]
     word = comparison.verdict.name.replace("_", " ")
-    blocks: list[Block] = [Paragraph((Span(word, style), Span("  "), Span(verdict_sentence(comparison), "strong"))), BLANK]
+    sentence = Span(f"  {verdict_sentence(comparison)}", "strong")
+    blocks: list[Block] = [Paragraph((Span(word, style), sentence)), BLANK]
     if comparison.origin is not None:
         blocks += [_origin_fields(comparison.origin, comparison.mode), BLANK]
     blocks.append(line(_scope_sentence(comparison), indent=2))
@@ -64,15 +65,17 @@ def _origin_fields(origin: Origin, mode: str) -> Fields:
         ("module", module_of(call)),
         ("source", call.source or "(no stack was kept: capture with --stacks)"),
         ("where", place(call)),
-        ("why", origin.explanation or origin.comparison.reason),
-        ("confirmed", confirmation(origin, mode)),
+        ("why", why(origin)),
+        ("proof", confirmation(origin, mode)),
     ]
     return Fields(tuple(items))
 
 
 def _scope_sentence(comparison: ComparisonView) -> str:
     how = _MODE_WORDS.get(comparison.mode, comparison.mode)
-    return f"{counts_sentence(comparison.counts)} ({how}, standard {standard_name(comparison)})"
+    victims = int(np.asarray(comparison.series()["inherited"]).astype(bool).sum())
+    inherited = f"; {victims:,} inherited an earlier error" if victims else ""
+    return f"{counts_sentence(comparison.counts)}{inherited} ({how}, standard {comparison.standard})"
 
 
 def _table_of_divergent(comparison: ComparisonView, rows: int) -> list[Block]:

@@ -52,11 +52,6 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
-def standard_name(comparison: ComparisonView) -> str:
-    standard = comparison.standard
-    return standard if isinstance(standard, str) else str(getattr(standard, "name", standard))
-
-
 def count_of(counts: Mapping[str, int], verdict: Verdict) -> int:
     return int(counts.get(verdict.name, 0))
 
@@ -95,15 +90,22 @@ def counts_sentence(counts: Mapping[str, int]) -> str:
     return f"{plural(total, 'call')}: {', '.join(parts)}" if parts else "no calls"
 
 
+def why(origin: Origin) -> str:
+    """The explanation without the name and place of the call, which every report says above it."""
+    text = origin.explanation or origin.comparison.reason
+    place, _, rest = text.partition(": ")
+    return rest if rest and place.startswith(origin.comparison.call.name) else text
+
+
 def confirmation(origin: Origin, mode: str) -> str:
     """Whether replaying the call proved the fault."""
     if origin.confirmed:
-        return "yes, by replaying the call in float64 on its recorded inputs"
+        return "confirmed by replaying the call in float64 on its recorded inputs"
     if origin.confirmed is False:
-        return "no: replayed in float64 on its recorded inputs, the call computes right"
+        return "not confirmed: replayed in float64 on its recorded inputs, the call computes right"
     if mode == "tensors":
-        return "not tried: this call cannot be replayed"
-    return f"not tried: a replay needs the tensors, these Runs hold {mode}"
+        return "not confirmed: this call cannot be replayed"
+    return f"not confirmed: a replay needs the tensors, these Runs hold {mode}"
 
 
 def place(call: Call) -> str:
@@ -129,7 +131,8 @@ def next_commands(comparison: ComparisonView, *, html_written: bool = False) -> 
         if origin.confirmed is None and comparison.mode != "tensors":
             commands.append(("keep its tensors on both sides to confirm", _recapture(comparison, call)))
     if not html_written:
-        commands.append(("see all calls", command("trueline", "compare", reference, candidate, "--html", "report.html")))
+        page = command("trueline", "compare", reference, candidate, "--html", "report.html")
+        commands.append(("see all calls", page))
     return commands
 
 
@@ -153,19 +156,14 @@ def _recapture(comparison: ComparisonView, call: Call) -> str:
 
 
 def unmatched_lines(comparison: ComparisonView) -> list[str]:
-    """What could not be matched, one sentence each."""
-    return list(_unmatched(comparison))
+    """What could not be matched, one sentence each; by rank where there are several."""
+    ranks: Mapping[int, Mapping[str, int]] = comparison.unmatched.get("ranks", {})
+    if len(ranks) < 2:
+        return list(_unmatched_sentences(comparison.unmatched))
+    return [f"rank {rank}: {sentence}" for rank, sides in ranks.items() for sentence in _unmatched_sentences(sides)]
 
 
-def _unmatched(comparison: ComparisonView) -> Iterator[str]:
-    missing = comparison.missing_ranks
-    if missing:
-        yield f"ranks that only one side has: {', '.join(str(rank) for rank in missing)}"
-    what = comparison.unmatched
-    if isinstance(what, Mapping):
-        for name, value in what.items():
-            amount = value if isinstance(value, int) else len(value)
-            if amount:
-                yield f"{name}: {plural(amount, 'call')}"
-    else:
-        yield from (str(item) for item in what or ())
+def _unmatched_sentences(sides: Mapping[str, Any]) -> Iterator[str]:
+    for key, side in (("extra", "candidate"), ("missing", "reference")):
+        if amount := sides.get(key, 0):
+            yield f"{plural(amount, 'call')} only in the {side}"

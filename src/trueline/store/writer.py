@@ -24,7 +24,7 @@ from trueline.store.segments import SegmentWriter
 
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.bin"
-QUEUE_LENGTH = 64
+QUEUE_LENGTH = 32
 
 
 def rank_folder(run: Path, rank: int) -> Path:

@@ -36,6 +36,8 @@ class TorchWatcher:
         self._modules = ModuleWatch(self.watch, self._traits)
         self._kernels: KernelMode | None = None
         self._hooks: list[Any] = []
+        self._splices: list[Splice] | None = None
+        self._maker: Splice | None = None
         self._undo: list[Callable[[], Any]] = []
 
     def start(self) -> None:
@@ -64,26 +66,32 @@ class TorchWatcher:
         with NoTorchFunction():
             self.watch.end_step()
 
-    def settle(self) -> None:
-        with NoTorchFunction():
-            self.watch.desk.launch()
+    def close(self) -> None:
+        """Ends the looking for good."""
+        self.pause()
+        if self._maker is not None:
+            self._maker.off()
 
     def _open_api(self) -> None:
         push(self._mode)
         self._undo.append(lambda: remove(self._mode))
-        self._splice(torch.autograd.Function.apply.__func__, self._custom_function)  # type: ignore[attr-defined]
-        for function in regions.collectives():
-            self._splice(function, self._collective)
-        for function in regions.compiled_functions():
-            self._splice(function, self._compiled)
-        maker = regions.compiler()
-        if maker is not None:
-            self._splice(maker, self._compile)
-        self._splice(threading.Thread._bootstrap_inner, self._thread)  # type: ignore[attr-defined]
+        if self._splices is None:
+            self._splices = self._make_splices()
+        for splice in self._splices:
+            splice.on()
+            self._undo.append(splice.off)
 
-    def _splice(self, function: Any, handler: Any) -> None:
-        if isinstance(function, types.FunctionType):
-            self._undo.append(Splice(function, handler).undo)
+    def _make_splices(self) -> list[Splice]:
+        """Finds, once, what has no hook of torch's own."""
+        doors = [(torch.autograd.Function.apply.__func__, self._custom_function)]  # type: ignore[attr-defined]
+        doors += [(function, self._collective) for function in regions.collectives()]
+        doors += [(function, self._compiled) for function in regions.compiled_functions()]
+        doors.append((threading.Thread._bootstrap_inner, self._thread))  # type: ignore[attr-defined]
+        maker = regions.compiler()
+        if maker is not None:  # stays on between captured steps too: compiling is rare, and what it makes is wanted
+            self._maker = Splice(maker, self._compile)
+            self._maker.on()
+        return [Splice(function, handler) for function, handler in doors]
 
     def _leave_kernels(self) -> None:
         assert self._kernels is not None, "left once, after entering"
@@ -140,8 +148,12 @@ class TorchWatcher:
     def _compile(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         made = original(*args, **kwargs)
         function = made if isinstance(made, types.FunctionType) else getattr(made, "forward", None)
-        if regions.is_compiled(function):
-            self._splice(function, self._compiled)
+        if regions.is_compiled(function) and self._splices is not None:
+            splice = Splice(function, self._compiled)  # type: ignore[arg-type]
+            self._splices.append(splice)
+            if self.watch.looking:
+                splice.on()
+                self._undo.append(splice.off)
         return made
 
     def _thread(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,16 +15,23 @@ import torch
 
 from trueline.frameworks.base import Notebook
 from trueline.numerics import cpu
-from trueline.numerics.layout import DESCRIPTOR, STATISTICS, collapse
+from trueline.numerics.layout import DESCRIPTOR, STATISTICS, collapse, pack_descriptor
 from trueline.records import Data
 from trueline.store.columns import Payload
 
-HELD_TENSORS = 512
-HELD_BYTES = 256 << 20
-INLINE_BYTES = 1 << 16
+SMALL_BYTES = 32 << 10
+"""Up to this size a tensor is read at once: that costs less than to remember it."""
+
+HELD_TENSORS = 256
+HELD_BYTES = 16 << 20
+"""A group goes to be read when it has this many tensors or bytes; with the writer's queue this bounds what we hold."""
+
+CHUNK = 512
 MAX_DIMENSIONS = 6
+CHANGED = "changed by code that was not seen, before it could be read"
 
 Known = tuple[str, int, int]
+"""Name, code and size of a dtype."""
 
 
 class Reader(Protocol):
@@ -95,6 +101,15 @@ class Group:
                 table["strides"][position, : len(shape)] = strides
         return table
 
+    def take(self, place: int) -> list[tuple[torch.Tensor, int]]:
+        """Takes the tensors of one storage out, with their numbers."""
+        taken = [p for p, other in enumerate(self.places) if other == place]
+        found = [(self.tensors[position], self.numbers[position]) for position in taken]
+        for position in reversed(taken):
+            for column in (self.tensors, self.numbers, self.places, self.versions, self.rows):
+                del column[position]  # type: ignore[attr-defined]
+        return found
+
     def changed(self) -> list[int]:
         """Positions of tensors that were changed since they were seen."""
         return [
@@ -104,22 +119,45 @@ class Group:
         ]
 
 
-def drop_changed(group: Group, changed: list[int], notebook: Notebook) -> None:
-    """Reports tensors that were changed before they could be read, unseen by us."""
-    for position in changed:
-        reason = "changed by code that was not seen, before it could be read"
-        notebook.missing.append((group.numbers[position], reason))
-        notebook.tally.miss(reason)
+class Chunk:
+    """A table of statistics that is filled row by row, in the thread of the program."""
+
+    def __init__(self, digest: bool) -> None:
+        self._digest = digest
+        self._rows = np.zeros(CHUNK, dtype=STATISTICS)
+        self._table = np.zeros(1, dtype=DESCRIPTOR)
+        self.numbers: list[int] = []
+        self.payloads: list[Payload] = []
+
+    @property
+    def full(self) -> bool:
+        return len(self.numbers) >= CHUNK
+
+    def read(self, tensor: torch.Tensor, number: int, known: Known, payload: bool) -> None:
+        shape, strides = tensor.shape, tensor.stride()
+        if not pack_descriptor(self._table, 0, tensor.data_ptr(), known[1], shape, strides):
+            tensor = copy_of(tensor)
+            pack_descriptor(self._table, 0, tensor.data_ptr(), known[1], tensor.shape, tensor.stride())
+        row = len(self.numbers)
+        cpu.reduce_batch(self._table, self._rows[row : row + 1], digest=self._digest)
+        self.numbers.append(number)
+        if payload:
+            self.payloads.append(Payload(number, known[0], tuple(shape), Fetch(copy_of(tensor))))
+
+    def result(self) -> tuple[Any, Any]:
+        return np.array(self.numbers, dtype=np.int64), self._rows[: len(self.numbers)]
 
 
 class CpuReader:
-    """Reads CPU tensors in the background thread; at once where a change is coming."""
+    """Reads CPU tensors: small ones and those about to be changed at once, the others in the background thread."""
 
     def __init__(self, notebook: Notebook, data: Data) -> None:
         self._notebook = notebook
         self._digest = data in (Data.DIGEST, Data.TENSORS)
         self._keep = data is Data.TENSORS
         self._group = Group()
+        self._chunk = Chunk(self._digest)
+        self._known: dict[torch.dtype, Known] = {}
         self._sent: dict[int, Group] = {}
         """The last group that was sent off with a tensor of this storage; groups are read in order."""
 
@@ -127,17 +165,20 @@ class CpuReader:
         return place in self._group.places or place in self._sent
 
     def add(self, tensor: torch.Tensor, number: int, place: int, known: Known, contiguous: bool) -> None:
+        if tensor.numel() * known[2] <= SMALL_BYTES:
+            self._read(tensor, number, known)
+            return
         group = self._group
-        held = group.add(tensor, number, place, known, contiguous)
-        if held > HELD_BYTES or len(group.rows) >= HELD_TENSORS:
+        self._known[tensor.dtype] = known
+        if group.add(tensor, number, place, known, contiguous) > HELD_BYTES or len(group.rows) >= HELD_TENSORS:
             self.launch()
 
     def settle(self, place: int) -> None:
         sent = self._sent.get(place)
         if sent is not None:
             sent.done.wait()
-        if place in self._group.places:
-            self._read_here(place)
+        for tensor, number in self._group.take(place):
+            self._read(tensor, number, self._known[tensor.dtype])
 
     def settle_all(self) -> None:
         self.launch()
@@ -145,73 +186,58 @@ class CpuReader:
             group.done.wait()
 
     def launch(self) -> None:
-        group = self._start_group()
-        if group is not None:
-            self._submit(group, lambda: self._reduce(group), {})
+        group, self._group = self._group, Group()
+        if not group.rows:
+            return
+        payloads = None
+        if self._keep:
+            payloads = [
+                Payload(number, self._known[tensor.dtype][0], tuple(tensor.shape), Fetch(tensor))
+                for tensor, number in zip(group.tensors, group.numbers, strict=True)
+            ]
+        self._sent.update((place, group) for place in group.places)
+        self._notebook.hand_over(lambda: self._reduce(group), payloads, lambda: self._forget(group))
 
     def end_step(self) -> None:
         self.launch()
+        self._send_chunk()
 
-    def _start_group(self) -> Group | None:
-        group, self._group = self._group, Group()
-        return group if group.rows else None
+    def _read(self, tensor: torch.Tensor, number: int, known: Known) -> None:
+        self._chunk.read(tensor, number, known, self._keep)
+        if self._chunk.full:
+            self._send_chunk()
 
-    def _read_here(self, place: int) -> None:
-        """Reads the current group now, in this thread: the program is about to change one of its tensors. What has
-        to be stored of that one is copied; the others can still be stored in the background."""
-        group = self._start_group()
-        if group is None:
-            return
-        copies = {}
-        if self._keep:
-            for position, other in enumerate(group.places):
-                if other == place:
-                    copies[position] = copy_of(group.tensors[position])
-        result = self._reduce(group)
-        self._submit(group, lambda: result, copies)
-        if not self._keep:
-            self._forget(group)  # nothing of it is needed any more
+    def _send_chunk(self) -> None:
+        chunk, self._chunk = self._chunk, Chunk(self._digest)
+        if chunk.numbers:
+            self._notebook.hand_over(chunk.result, chunk.payloads)
 
     def _reduce(self, group: Group) -> tuple[Any, Any]:
         rows = np.zeros(len(group.rows), dtype=STATISTICS)
         cpu.reduce_batch(group.descriptors(), rows, digest=self._digest)
-        changed = group.changed()
         numbers = np.array(group.numbers, dtype=np.int64)
-        if changed:
-            drop_changed(group, changed, self._notebook)
-            keep = np.setdiff1d(np.arange(len(numbers)), changed)
-            return numbers[keep], rows[keep]
-        return numbers, rows
-
-    def _submit(
-        self, group: Group, statistics: Callable[[], tuple[Any, Any]], copies: dict[int, torch.Tensor]
-    ) -> None:
-        payloads = self._payloads(group, copies) if self._keep else None
-        self._sent.update((place, group) for position, place in enumerate(group.places) if position not in copies)
-        held: list[Group] = [group]
-
-        def done() -> None:
-            self._forget(held.pop())
-
-        self._notebook.hand_over(statistics, payloads, done)
+        changed = group.changed()
+        if not changed:
+            return numbers, rows
+        report_changed([group.numbers[position] for position in changed], self._notebook)
+        kept = np.setdiff1d(np.arange(len(numbers)), changed)
+        return numbers[kept], rows[kept]
 
     def _forget(self, group: Group) -> None:
+        group.tensors.clear()
         group.done.set()
         for place in group.places:
             if self._sent.get(place) is group:
                 self._sent.pop(place, None)
-        group.tensors.clear()
-
-    def _payloads(self, group: Group, copies: dict[int, torch.Tensor]) -> list[Payload]:
-        payloads = []
-        for position, number in enumerate(group.numbers):
-            tensor = copies.get(position, group.tensors[position])
-            dtype = str(tensor.dtype).rpartition(".")[2]
-            payloads.append(Payload(number, dtype, tuple(tensor.shape), _Fetch(tensor)))
-        return payloads
 
 
-class _Fetch:
+def report_changed(numbers: list[int], notebook: Notebook) -> None:
+    """Reports tensors that were changed before they could be read, by code that we do not see."""
+    notebook.missing.extend((number, CHANGED) for number in numbers)
+    notebook.tally.miss(CHANGED, len(numbers))
+
+
+class Fetch:
     """Gives the bytes of a CPU tensor, in C order, when the writer asks."""
 
     __slots__ = ("_tensor",)
@@ -232,10 +258,9 @@ def copy_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def bytes_of(tensor: torch.Tensor) -> memoryview:
-    """The bytes of a CPU tensor in C order; the tensor must live as long as they are used."""
+    """The bytes of a CPU tensor in C order; the tensor lives as long as they are used."""
     if not tensor.is_contiguous():
-        with torch.no_grad():
-            tensor = tensor.detach().contiguous()
+        tensor = copy_of(tensor)
     size = tensor.numel() * tensor.element_size()
     if size == 0:
         return memoryview(b"")

@@ -17,7 +17,7 @@ Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Splice:
-    """One function whose calls go to a handler until ``undo``."""
+    """One function whose calls go to a handler while the splice is on."""
 
     def __init__(self, function: types.FunctionType, handler: Handler) -> None:
         self._function = function
@@ -32,11 +32,14 @@ class Splice:
         def enter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return handler(original, args, kwargs)
 
-        function.__code__ = _gate(self._code, enter)
-        function.__defaults__ = None
-        function.__kwdefaults__ = None
+        self._gate = _gate(self._code, enter)
 
-    def undo(self) -> None:
+    def on(self) -> None:
+        self._function.__code__ = self._gate
+        self._function.__defaults__ = None
+        self._function.__kwdefaults__ = None
+
+    def off(self) -> None:
         self._function.__code__ = self._code
         self._function.__defaults__, self._function.__kwdefaults__ = self._defaults
 

@@ -20,13 +20,16 @@ from trueline.frameworks.torch.selection import Selection
 from trueline.frameworks.torch.stacks import Stacks
 from trueline.frameworks.torch.tensors import TensorDesk
 from trueline.records import Level, Role
-from trueline.store.columns import LEVELS, NONE, ROLES
+from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, ROLES
 from trueline.tree import Tree, tensor_paths
 
 _next_sequence = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 _grad_enabled = torch.is_grad_enabled
 _graph_task = torch._C._current_graph_task_id
 NoTorchFunction = torch._C.DisableTorchFunction
+
+HELD_INTEGERS = 512 * len(CALL_COLUMNS)
+"""Rows of calls that are collected before they go to the writer."""
 
 INPUT, OUTPUT, PARAMETER = (ROLES.index(role) for role in (Role.INPUT, Role.OUTPUT, Role.PARAMETER))
 API, MODULE, KERNEL = (LEVELS.index(level) for level in (Level.API, Level.MODULE, Level.KERNEL))
@@ -280,6 +283,8 @@ class Watch:
         for position, tensor in enumerate(outputs, first):
             visits += (number, position, OUTPUT, *look(tensor))
         self._write(call, tree, NONE)
+        if len(self.notebook.calls) > HELD_INTEGERS:
+            self.notebook.hand_over()
         if self._backward_wanted and call.level != KERNEL and _grad_enabled():
             edges = call.edges
             for tensor in outputs:

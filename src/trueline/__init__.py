@@ -1,0 +1,26 @@
+"""trueline finds out whether the numbers of a deep-learning program are right, and names the call that made them wrong.
+
+The names below are the public interface. Importing trueline imports no framework.
+"""
+
+from trueline._version import __version__
+from trueline.capture import Capture, capture, seed_all
+from trueline.diagnose import Comparison
+from trueline.diagnose import compare_runs as compare
+from trueline.errors import TruelineError
+from trueline.records import Call, Verdict
+from trueline.store import Run, open_run
+
+__all__ = [
+    "Call",
+    "Capture",
+    "Comparison",
+    "Run",
+    "TruelineError",
+    "Verdict",
+    "__version__",
+    "capture",
+    "compare",
+    "open_run",
+    "seed_all",
+]

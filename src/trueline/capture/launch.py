@@ -1,0 +1,118 @@
+"""Captures a program that is not changed at all: ``trueline capture -- python train.py``.
+
+The program runs as a child process. A ``sitecustomize`` of ours, first on its path, arms the capture: it starts as
+soon as torch has been imported, before the program's own code can use it. Children of the program, the workers of
+torchrun for example, inherit this, and each process that is a rank writes its own part of the Run; other processes
+(data loader workers, compile workers) are left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from trueline.errors import UsageError
+
+VARIABLE = "TRUELINE_CAPTURE"
+"""Holds the options of the capture, as JSON, in the environment of the program."""
+
+_HOOK_FOLDER = Path(__file__).parent / "hook"
+
+
+def run_command(argv: list[str], options: dict[str, Any]) -> int:
+    """Runs a command with a capture in it; gives the command's exit code. ``options`` are those of ``capture``, with
+    ``out``, and ``seed`` and ``deterministic`` for ``seed_all``."""
+    if not argv:
+        raise UsageError("no command given; write it after --, for example: trueline capture --out runs/a -- python train.py")
+    path = Path(options["out"])
+    if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
+        raise UsageError(f"{path} exists already; choose another --out or remove it")
+    environment = dict(os.environ)
+    environment[VARIABLE] = json.dumps({**options, "out": str(path.absolute())})
+    source = str(Path(__file__).parents[2])
+    environment["PYTHONPATH"] = os.pathsep.join(
+        part for part in (str(_HOOK_FOLDER), source, environment.get("PYTHONPATH", "")) if part
+    )
+    try:
+        return subprocess.run(argv, env=environment, check=False).returncode
+    except FileNotFoundError:
+        raise UsageError(f"cannot run {argv[0]!r}: no such program") from None
+    except PermissionError:
+        raise UsageError(f"cannot run {argv[0]!r}: not executable") from None
+
+
+def arm() -> None:
+    """Called in the child before the program starts: waits for torch to be imported, then starts the capture."""
+    text = os.environ.get(VARIABLE)
+    if not text or _is_helper_process():
+        return
+    options = json.loads(text)
+    sys.meta_path.insert(0, _WaitForTorch(options))
+
+
+class _WaitForTorch:
+    """Sees the import of torch coming, and starts the capture when it is done."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        import importlib.util
+
+        spec = importlib.util.find_spec("torch")
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_and_start(module: Any) -> None:
+            execute(module)
+            _start(self._options)
+
+        spec.loader.exec_module = execute_and_start  # type: ignore[method-assign]
+        return spec
+
+
+def _start(options: dict[str, Any]) -> None:
+    """Starts the capture in this process; a fault of ours is a warning, never the end of the program."""
+    if not _claims_rank():
+        return
+    import warnings
+
+    from trueline.capture.seeds import seed_all
+    from trueline.capture.session import capture
+
+    options = dict(options)
+    seed, deterministic = options.pop("seed", None), options.pop("deterministic", False)
+    try:
+        if seed is not None or deterministic:
+            seed_all(1234 if seed is None else seed, deterministic)
+        capture(options.pop("out"), **options).start()
+    except Exception as error:
+        warnings.warn(f"trueline records nothing, the program goes on: {error}", RuntimeWarning, stacklevel=2)
+
+
+def _is_helper_process() -> bool:
+    """Whether this is a process that Python or torch started for itself: they run ``-c from multiprocessing…``."""
+    line = " ".join(sys.orig_argv)
+    return "multiprocessing" in line or "torch._inductor" in line or "torchrun" in line or "torch.distributed.run" in line or "torch.distributed.launch" in line
+
+
+def _claims_rank() -> bool:
+    """Under torchrun each worker has a rank of its own. Otherwise the first process that imports torch is the
+    program; what it starts later inherits this mark and is left alone."""
+    mark = "TRUELINE_CAPTURED_BY"
+    if "RANK" in os.environ:
+        owner = f"rank{os.environ['RANK']}"
+    else:
+        owner = "program"
+    if os.environ.get(mark) == owner:
+        return False
+    os.environ[mark] = owner
+    return True

@@ -1,0 +1,235 @@
+"""The result of comparing two Runs, as users hold it. Calls are made from columns when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+
+from trueline.compare import Match
+from trueline.diagnose.table import RankTable
+from trueline.judge import Standard
+from trueline.records import Call, CallComparison, Origin, Role, TensorComparison, TensorRecord, Verdict
+from trueline.store.columns import NONE, PHASES
+from trueline.store.reader import Run
+
+
+class Calls(Sequence[CallComparison]):
+    """All rows, rank after rank, in the order of the traces."""
+
+    def __init__(self, tables: Sequence[RankTable], standard: Standard) -> None:
+        self._tables = tables
+        self._standard = standard
+        self._starts = np.cumsum([0] + [len(table) for table in tables])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    @overload
+    def __getitem__(self, index: int) -> CallComparison: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[CallComparison]: ...
+    def __getitem__(self, index: int | slice) -> CallComparison | list[CallComparison]:
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(len(self)))]
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
+            raise IndexError(f"call {index} of {len(self)}")
+        number = int(np.searchsorted(self._starts, position, side="right")) - 1
+        return call_comparison(self._tables[number], position - int(self._starts[number]), self._standard)
+
+    def __iter__(self) -> Iterator[CallComparison]:
+        return (self[position] for position in range(len(self)))
+
+
+class Comparison:
+    """Two Runs, compared. ``first_divergence`` is the call in which they part, ``origin`` says why we say so."""
+
+    def __init__(
+        self,
+        reference: Run,
+        candidate: Run,
+        standard: Standard,
+        tables: Sequence[RankTable],
+        *,
+        mode: str,
+        notes: list[str],
+        missing_ranks: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        self.reference = reference
+        self.candidate = candidate
+        self.standard = standard.name
+        self.mode = mode
+        self.notes = notes
+        self.missing_ranks = missing_ranks
+        self.origin: Origin | None = None
+        self._tables = tables
+        self.calls: Sequence[CallComparison] = Calls(tables, standard)
+
+    @property
+    def first_divergence(self) -> Call | None:
+        """The first call that went wrong, as the candidate made it."""
+        return None if self.origin is None else self.origin.comparison.call
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The worst of all calls; calls that have nothing to compare on either side do not count."""
+        worst = Verdict.NOT_COMPARED if any(self.missing_ranks.values()) else Verdict.PASS
+        measured = 0
+        for table in self._tables:
+            counted = ~table.idle
+            measured += int((counted & (table.verdict != int(Verdict.NOT_COMPARED))).sum())
+            if counted.any():
+                worst = max(worst, Verdict(int(table.verdict[counted].max())))
+        return worst if measured else max(worst, Verdict.NOT_COMPARED)
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """How many calls got each verdict."""
+        verdicts = [table.verdict for table in self._tables]
+        numbers = (
+            np.bincount(np.concatenate(verdicts), minlength=len(Verdict)) if verdicts else np.zeros(len(Verdict), int)
+        )
+        return {verdict.name: int(numbers[int(verdict)]) for verdict in Verdict}
+
+    @cached_property
+    def unmatched(self) -> Mapping[str, Any]:
+        """What could not be matched: numbers of calls by side, and by rank."""
+        ranks = {
+            table.rank: {
+                "extra": int((table.alignment.match == int(Match.EXTRA)).sum()),
+                "missing": int((table.alignment.match == int(Match.MISSING)).sum()),
+            }
+            for table in self._tables
+        }
+        return {
+            "extra": sum(side["extra"] for side in ranks.values()),
+            "missing": sum(side["missing"] for side in ranks.values()),
+            "ranks": ranks,
+        }
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of stored tensors that were compared, both sides together."""
+        return sum(table.bytes_read for table in self._tables)
+
+    def series(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Columns for plots, one entry for each call."""
+        parts = [_series(table) for table in self._tables]
+        if not parts:
+            return {}
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        columns["position"] = np.arange(len(self.calls))
+        return columns
+
+    def close(self) -> None:
+        self.reference.close()
+        self.candidate.close()
+
+    def __enter__(self) -> Comparison:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _series(table: RankTable) -> dict[str, np.ndarray[Any, Any]]:
+    api, module, phase = _texts(table)
+    return {
+        "position": np.arange(len(table)),
+        "step": table.step,
+        "rank": np.full(len(table), table.rank),
+        "phase": phase,
+        "output_distance": table.output_distance,
+        "input_distance": table.input_distance,
+        "limit": table.limit,
+        "verdict": table.verdict,
+        "api": api,
+        "module": module,
+        "inherited": table.inherited,
+    }
+
+
+def _texts(table: RankTable) -> tuple[Any, Any, Any]:
+    """API, module path and phase of each row."""
+    api = np.empty(len(table), dtype=object)
+    module = np.empty(len(table), dtype=object)
+    phase = np.empty(len(table), dtype=object)
+    for side, positions in ((0, table.alignment.reference), (1, table.alignment.candidate)):
+        trace = table.traces[side]
+        present = positions != NONE
+        at = positions[present]
+        api[present] = [trace.names.get(number, "") for number in trace.column("api")[at].tolist()]
+        module[present] = [trace.modules.get(number, ("", ""))[0] for number in trace.column("module")[at].tolist()]
+        phase[present] = [PHASES[number].value for number in trace.column("phase")[at].tolist()]
+    return api, module, phase
+
+
+def call_comparison(table: RankTable, row: int, standard: Standard) -> CallComparison:
+    """One row, whole: both calls, all tensors, every metric there is."""
+    left, right = int(table.alignment.reference[row]), int(table.alignment.candidate[row])
+    calls = [
+        None if position == NONE else trace.call(position)
+        for trace, position in zip(table.traces, (left, right), strict=True)
+    ]
+    limit = float(table.limit[row])
+    return CallComparison(
+        reference=calls[0],
+        candidate=calls[1],
+        verdict=Verdict(int(table.verdict[row])),
+        reason=table.reasons[int(table.reason[row])],
+        tensors=_tensors(table, row, calls, standard),
+        input_distance=float(table.input_distance[row]),
+        output_distance=float(table.output_distance[row]),
+        limit=None if np.isnan(limit) else limit,
+        inherited=bool(table.inherited[row]),
+    )
+
+
+def _tensors(table: RankTable, row: int, calls: list[Call | None], standard: Standard) -> tuple[TensorComparison, ...]:
+    if calls[0] is None or calls[1] is None:
+        return ()
+    limits = list(standard.judge(table.evidence(row)).limits)
+    found = []
+    output = 0
+    for leaf in range(int(table.first_leaf[row]), int(table.last_leaf[row])):
+        evidence = table.tensor_at(leaf, measurements=True)
+        is_output = bool(table.leaves.output[leaf])
+        limit = None
+        if is_output:
+            limit = limits[output] if output < len(limits) else None
+            output += 1
+        found.append(
+            TensorComparison(
+                role=Role.OUTPUT if is_output else Role.INPUT,
+                path=evidence.path,
+                reference=_record(table, 0, int(table.leaves.reference[leaf]), calls[0]),
+                candidate=_record(table, 1, int(table.leaves.candidate[leaf]), calls[1]),
+                verdict=_tensor_verdict(table, row, evidence.measured, is_output, evidence.distance, limit),
+                reason=evidence.note or (f"only the {evidence.only} has it" if evidence.only else ""),
+                distance=evidence.distance if evidence.measured else None,
+                estimated=evidence.estimated,
+                limit=limit,
+                measurement=evidence.measurement,
+            )
+        )
+    return tuple(found)
+
+
+def _tensor_verdict(
+    table: RankTable, row: int, measured: bool, output: bool, distance: float, limit: float | None
+) -> Verdict:
+    if not measured:
+        return Verdict.NOT_COMPARED
+    if output and limit is not None and distance > limit:
+        return Verdict(int(table.verdict[row]))
+    return Verdict.PASS
+
+
+def _record(table: RankTable, side: int, visit: int, call: Call) -> TensorRecord | None:
+    if visit == NONE:
+        return None
+    position = int(np.searchsorted(table.traces[side].visits[:, 0], call.id, side="left"))
+    return call.tensors[visit - position]

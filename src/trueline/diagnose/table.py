@@ -1,0 +1,382 @@
+"""One rank of two Runs, laid side by side: columns of integers and floats, a row for each call.
+
+The calls and tensors themselves are made from these columns on demand, so that a comparison of two Runs of hundreds
+of thousands of calls stays small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from trueline.compare import MEASURED, Alignment, Match, Measurer, align_calls, pair_leaves
+from trueline.compare.measure import NOTES
+from trueline.dtypes import DType, dtype_named
+from trueline.errors import UsageError
+from trueline.judge import CallEvidence, Judgement, Standard, TensorEvidence
+from trueline.numerics.layout import to_measurement
+from trueline.ops.facts import facts_of
+from trueline.records import Measurement, Phase, Verdict
+from trueline.store.columns import CALL_COLUMNS, NONE, PHASES, Integers
+from trueline.store.reader import RankReader
+from trueline.store.trace import Trace
+
+_COLUMN = {name: position for position, name in enumerate(CALL_COLUMNS)}
+_UNKNOWN = DType("unknown", -1, 0, "b", "|u1", None)
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Progress = Callable[[str, int, int], None]
+
+
+class RankTable:
+    """The calls of one rank: aligned (``alignment``), measured (``measured``), judged (``verdict`` and the rest)."""
+
+    def __init__(self, readers: tuple[RankReader, RankReader], steps: tuple[int, ...]) -> None:
+        self.readers = readers
+        self.rank = readers[1].rank
+        self.traces: tuple[Trace, Trace] = (readers[0].trace(), readers[1].trace())
+        self.steps = steps
+        self.alignment, self.step = _align_steps(self.traces, steps)
+        self.leaves = pair_leaves(self.alignment, *self.traces)
+        self.first_leaf, self.last_leaf = self.leaves.bounds(len(self.alignment))
+        count = len(self.alignment)
+        self.verdict = np.full(count, int(Verdict.NOT_COMPARED), dtype=np.int8)
+        self.limit = np.full(count, np.nan)
+        self.inherited = np.zeros(count, dtype=bool)
+        self.idle = np.zeros(count, dtype=bool)
+        self.input_distance = np.zeros(count)
+        self.output_distance = np.zeros(count)
+        self.reason = np.zeros(count, dtype=np.int32)
+        self.reasons: list[str] = [""]
+        self._reason_numbers: dict[str, int] = {"": 0}
+        self.measured = np.zeros(0, dtype=MEASURED)
+        self.pair = np.zeros(0, dtype=np.int64)
+        self._comparisons: Any = None
+        self._exact = np.zeros(0, dtype=np.int64)
+        self.bytes_read = 0
+        self._digests = False
+
+    def __len__(self) -> int:
+        return len(self.alignment)
+
+    # ------------------------------------------------------------------ measuring
+
+    def measure(self, progress: Progress | None = None) -> None:
+        """Measures every distinct pair of tensors once."""
+        left, right = self.leaves.reference, self.leaves.candidate
+        both = np.flatnonzero((left != NONE) & (right != NONE))
+        visits = [trace.visits for trace in self.traces]
+        columns = np.stack(
+            [visits[0][left[both], 3], visits[0][left[both], 4], visits[1][right[both], 3], visits[1][right[both], 4]],
+            axis=1,
+        )
+        pairs, inverse = _distinct_pairs(columns)
+        measurer = Measurer(self.readers, self.traces)
+        done = 0
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            if progress is not None:
+                progress(f"rank {self.rank}: tensors", done, len(pairs))
+
+        self.measured, self._comparisons, self._exact = measurer.measure(pairs, advance)
+        self.bytes_read = measurer.bytes_read
+        self._digests = measurer.digests
+        self.pair = np.full(len(left), NONE, dtype=np.int64)
+        self.pair[both] = inverse
+        self._summarize_distances()
+
+    def _summarize_distances(self) -> None:
+        distance = np.where(
+            self.pair == NONE, np.nan, self.measured["distance"][self.pair] if len(self.measured) else np.nan
+        )
+        different_size = np.zeros(len(self.pair), dtype=bool)
+        if len(self.measured):
+            different_size = (self.pair != NONE) & (self.measured["note"][self.pair] == 4)
+        distance = np.where(different_size, np.inf, distance)
+        known = ~np.isnan(distance)
+        for column, chosen in (
+            (self.output_distance, known & self.leaves.output),
+            (self.input_distance, known & ~self.leaves.output),
+        ):
+            np.maximum.at(column, self.leaves.row[chosen], distance[chosen])
+
+    # ------------------------------------------------------------------ judging
+
+    def judge(self, standard: Standard, progress: Progress | None = None) -> None:
+        """Judges every row. Rows whose tensors are all equal pass without asking; the others are shown to the
+        standard one by one."""
+        only = self.alignment.match >= int(Match.EXTRA)
+        for match, text in (
+            (Match.EXTRA, "only the candidate makes this call"),
+            (Match.MISSING, "only the reference makes this call"),
+        ):
+            self._set_reason(np.flatnonzero(self.alignment.match == int(match)), text)
+        equal = self._all_equal()
+        self.verdict[equal] = int(Verdict.PASS)
+        self.limit[equal] = 0.0
+        self._set_reason(np.flatnonzero(equal), "equal")
+        rest = np.flatnonzero(~only & ~equal)
+        drift = self.drift
+        for number, row in enumerate(rest.tolist()):
+            evidence = self.evidence(row)
+            if evidence.rewired:
+                evidence.background = float(drift[row])
+            self.set_judgement(row, standard.judge(evidence))
+            if progress is not None and number % 4096 == 0:
+                progress(f"rank {self.rank}: calls", number, len(rest))
+
+    @cached_property
+    def drift(self) -> Floats:
+        """For each row, the largest output distance of any row before it (calls of the same name only)."""
+        plain = np.where(self.alignment.match <= int(Match.MOVED), self.output_distance, 0.0)
+        before = np.concatenate([[0.0], np.maximum.accumulate(plain)[:-1]]) if len(plain) else plain
+        return np.where(np.isfinite(before), before, np.inf)
+
+    def _all_equal(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        paired = self.pair != NONE
+        same = np.zeros(len(self.pair), dtype=bool)
+        if len(self.measured):
+            same[paired] = self.measured["equal"][self.pair[paired]]
+        differing = np.zeros(len(self), dtype=bool)
+        differing[self.leaves.row[~same]] = True
+        has_output = np.zeros(len(self), dtype=bool)
+        has_output[self.leaves.row[self.leaves.output]] = True
+        return has_output & ~differing & (self.alignment.match <= int(Match.RENAMED))
+
+    def set_judgement(self, row: int, judgement: Judgement) -> None:
+        self.verdict[row] = int(judgement.verdict)
+        self.limit[row] = np.nan if judgement.limit is None else judgement.limit
+        self.inherited[row] = judgement.inherited
+        self.idle[row] = judgement.idle
+        self._set_reason([row], judgement.reason)
+
+    def _set_reason(self, rows: Any, text: str) -> None:
+        number = self._reason_numbers.setdefault(text, len(self.reasons))
+        if number == len(self.reasons):
+            self.reasons.append(text)
+        self.reason[rows] = number
+
+    # ------------------------------------------------------------------ evidence
+
+    def api(self, row: int) -> str:
+        return self._texts(row, "api")
+
+    def context(self, row: int) -> str:
+        return self._texts(row, "context")
+
+    def _texts(self, row: int, column: str) -> str:
+        side, position = self.side_and_position(row)
+        return self.traces[side].names.get(int(self.traces[side].columns[position, _COLUMN[column]]), "")
+
+    def phase(self, row: int) -> Phase:
+        side, position = self.side_and_position(row)
+        return PHASES[int(self.traces[side].columns[position, _COLUMN["phase"]])]
+
+    def side_and_position(self, row: int) -> tuple[int, int]:
+        """The candidate's call, or the reference's where the candidate has none."""
+        position = int(self.alignment.candidate[row])
+        return (1, position) if position != NONE else (0, int(self.alignment.reference[row]))
+
+    @cached_property
+    def row_of_candidate(self) -> Integers:
+        """The row of each call of the candidate, by its position; -1 where it is not compared."""
+        rows = np.full(len(self.traces[1]), NONE, dtype=np.int64)
+        present = self.alignment.candidate != NONE
+        rows[self.alignment.candidate[present]] = np.flatnonzero(present)
+        return rows
+
+    def forward_row(self, row: int) -> int:
+        """The row of the forward call that a backward call belongs to, or -1."""
+        position = int(self.alignment.candidate[row])
+        if position == NONE:
+            return NONE
+        trace = self.traces[1]
+        forward = int(trace.columns[position, _COLUMN["forward"]])
+        found = NONE if forward == NONE else self.position_of(1, forward)
+        return NONE if found == NONE else int(self.row_of_candidate[found])
+
+    def position_of(self, side: int, identity: int) -> int:
+        """The position of a call in its trace by its number, or -1."""
+        identities = self.traces[side].column("id")
+        found = int(np.searchsorted(identities, identity))
+        return found if found < len(identities) and identities[found] == identity else NONE
+
+    def evidence(self, row: int) -> CallEvidence:
+        """What a standard is shown of a row that both sides have."""
+        inputs, outputs = self.tensors(row)
+        phase = self.phase(row)
+        saved: list[TensorEvidence] = []
+        if phase is Phase.BACKWARD:
+            forward = self.forward_row(row)
+            if forward != NONE:
+                given, returned = self.tensors(forward)
+                saved = given + returned
+        positions = int(self.alignment.reference[row]), int(self.alignment.candidate[row])
+        result = [
+            None if outputs else trace.trees.get(int(trace.columns[position, _COLUMN["result"]]))
+            for trace, position in zip(self.traces, positions, strict=True)
+        ]
+        return CallEvidence(
+            facts=facts_of(self.api(row)),
+            phase=phase,
+            inputs=inputs,
+            outputs=outputs,
+            saved=saved,
+            result=(result[0], result[1]),
+            rewired=self.alignment.match[row] > int(Match.MOVED),
+            reduced_precision=self.on_different_devices(row),
+        )
+
+    def tensors(self, row: int, measurements: bool = False) -> tuple[list[TensorEvidence], list[TensorEvidence]]:
+        """Inputs and outputs of a row."""
+        groups: tuple[list[TensorEvidence], list[TensorEvidence]] = ([], [])
+        for leaf in range(int(self.first_leaf[row]), int(self.last_leaf[row])):
+            groups[int(self.leaves.output[leaf])].append(self._tensor(row, leaf, measurements))
+        return groups
+
+    def _tensor(self, row: int, leaf: int, measurements: bool) -> TensorEvidence:
+        left, right = int(self.leaves.reference[leaf]), int(self.leaves.candidate[leaf])
+        side = 1 if right != NONE else 0
+        visit = right if side else left
+        position = int((self.alignment.candidate if side else self.alignment.reference)[row])
+        path = self.traces[side].path_of(position, int(self.traces[side].visits[visit, 1]))
+        dtypes = [self._layout(0, left), self._layout(1, right)]
+        shape = dtypes[side][1]
+        if left == NONE or right == NONE:
+            only = "candidate" if side else "reference"
+            nan = float("nan")
+            return TensorEvidence(
+                path, dtypes[side][0], dtypes[side][0], shape, 0, nan, nan, nan, False, False, only=only
+            )
+        pair = int(self.pair[leaf])
+        (
+            distance,
+            peak,
+            cosine,
+            equal,
+            estimated,
+            note,
+            count,
+            rms,
+            mean,
+            smallest,
+            largest,
+            zeros_differ,
+            bad_reference,
+            bad_candidate,
+            bad_mismatch,
+        ) = self.measured[pair].item()
+        return TensorEvidence(
+            path,
+            dtypes[0][0],
+            dtypes[1][0],
+            shape,
+            count,
+            distance,
+            peak,
+            cosine,
+            equal,
+            estimated,
+            NOTES[note],
+            rms,
+            mean,
+            smallest,
+            largest,
+            zeros_differ,
+            bad_reference,
+            bad_candidate,
+            bad_mismatch,
+            dtypes[0][1] == shape,
+            measurement=self.measurement(leaf) if measurements else None,
+        )
+
+    def tensor_at(self, leaf: int, measurements: bool = False) -> TensorEvidence:
+        return self._tensor(int(self.leaves.row[leaf]), leaf, measurements)
+
+    def requires_grad(self, leaf: int) -> bool:
+        """Whether the candidate's tensor asks for a gradient: a parameter, or something made from one."""
+        return self.traces[1].layouts[int(self.traces[1].visits[int(self.leaves.candidate[leaf]), 4])].requires_grad
+
+    @property
+    def mode(self) -> str:
+        """The best data that both sides have: tensors, digest, stats or structure."""
+        if all(trace.stored for trace in self.traces):
+            return "tensors"
+        if not len(self.measured) or not (self.measured["note"] == 0).any():
+            return "structure"
+        return "digest" if self._digests else "stats"
+
+    def measurement(self, leaf: int) -> Measurement | None:
+        """The exact metrics of one pair of tensors, where both sides kept them."""
+        number = int(self._exact[int(self.pair[leaf])])
+        return None if number == NONE else to_measurement(self._comparisons[number])
+
+    def _layout(self, side: int, visit: int) -> tuple[DType, tuple[int, ...]]:
+        if visit == NONE:
+            return _UNKNOWN, ()
+        number = int(self.traces[side].visits[visit, 4])
+        known = self._layouts[side].get(number)
+        if known is None:
+            layout = self.traces[side].layouts[number]
+            known = self._layouts[side][number] = (_dtype(layout.dtype), layout.shape)
+        return known
+
+    @cached_property
+    def _layouts(self) -> tuple[dict[int, tuple[DType, tuple[int, ...]]], dict[int, tuple[DType, tuple[int, ...]]]]:
+        return {}, {}
+
+    def on_different_devices(self, row: int) -> bool:
+        """Whether one side ran on an accelerator and the other did not."""
+        kinds = []
+        leaf = int(self.first_leaf[row])
+        if leaf >= int(self.last_leaf[row]):
+            return False
+        for side, visit in enumerate((int(self.leaves.reference[leaf]), int(self.leaves.candidate[leaf]))):
+            if visit == NONE:
+                return False
+            device = self.traces[side].layouts[int(self.traces[side].visits[visit, 4])].device
+            kinds.append(device.partition(":")[0])
+        return kinds[0] != kinds[1]
+
+
+def _dtype(name: str) -> DType:
+    try:
+        return dtype_named(name)
+    except UsageError:
+        return _UNKNOWN
+
+
+def _align_steps(traces: tuple[Trace, Trace], steps: tuple[int, ...]) -> tuple[Alignment, Integers]:
+    columns = [trace.column("step") for trace in traces]
+    parts = []
+    numbers = []
+    for step in steps:
+        positions = [np.flatnonzero(column == step) for column in columns]
+        part = align_calls(traces[0], positions[0], traces[1], positions[1])
+        parts.append(part)
+        numbers.append(np.full(len(part), step, dtype=np.int64))
+    if not parts:
+        none = np.empty(0, dtype=np.int64)
+        return Alignment(none, none, none), none
+    return (
+        Alignment(
+            np.concatenate([part.reference for part in parts]),
+            np.concatenate([part.candidate for part in parts]),
+            np.concatenate([part.match for part in parts]),
+        ),
+        np.concatenate(numbers),
+    )
+
+
+def _distinct_pairs(columns: Integers) -> tuple[Integers, Integers]:
+    """Distinct (reference tensor, candidate tensor), in the order of the reference, and where each row went."""
+    if not len(columns):
+        return columns, np.empty(0, dtype=np.int64)
+    key = columns[:, 0] * (int(columns[:, 2].max()) + 1) + columns[:, 2]
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    return columns[first], inverse.reshape(-1)

@@ -1,0 +1,66 @@
+"""``trueline capture``: what reaches the library."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from trueline.cli.main import main
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, Any]]]:
+    """Stands in for the launcher and remembers what it was asked."""
+    asked: list[tuple[list[str], dict[str, Any]]] = []
+
+    def run_command(argv: list[str], options: dict[str, Any]) -> int:
+        asked.append((argv, options))
+        return 7
+
+    stand_in = ModuleType("trueline.capture.launch")
+    stand_in.run_command = run_command  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "trueline.capture.launch", stand_in)
+    return asked
+
+
+def test_defaults_are_left_to_the_library(launched: list[Any]) -> None:
+    assert main(["capture", "--out", "run", "--", "python", "train.py", "--", "--steps", "3"]) == 7
+    assert launched == [(["python", "train.py", "--", "--steps", "3"], {"out": "run"})]
+
+
+def test_all_options_are_passed_on(launched: list[Any]) -> None:
+    words = (
+        "--out run --level api+module --data tensors --steps 2,4-6 --ranks 0,1 --apis torch.* aten.* --modules enc.*"
+        " --calls torch.relu.3 --between torch.a.0 torch.b.1 --no-stacks --no-integers --exit-after-last-step --witness"
+        " --seed 5 --deterministic -- torchrun train.py"
+    )
+    main(["capture", *words.split()])
+    assert launched[0][1] == {
+        "out": "run", "level": "api+module", "data": "tensors", "steps": [2, 4, 5, 6], "ranks": [0, 1],
+        "apis": ["torch.*", "aten.*"], "modules": ["enc.*"], "calls": ["torch.relu.3"],
+        "between": ["torch.a.0", "torch.b.1"], "stacks": False, "integers": False, "exit_after_last_step": True,
+        "witness": True, "seed": 5, "deterministic": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--out", "run"], "put it after --"),
+        (["--out", "run", "--"], "put it after --"),
+        (["--", "python"], "required: --out"),
+        (["--out", "run", "--data", "all", "--", "python"], "invalid choice: 'all'"),
+        (["--out", "run", "python", "train.py"], "unknown option 'python'"),
+    ],
+)
+def test_misuse_is_said_in_one_line(
+    words: list[str], message: str, launched: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["capture", *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert launched == []

@@ -1,0 +1,54 @@
+"""``trueline doctor`` and what it looks at."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from trueline.cli import machine
+from trueline.cli.main import main
+
+
+def test_this_machine_is_ready(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert text.rstrip().endswith("ready")
+    assert all(word in text for word in ("python", "numpy", "safetensors", "CPU kernels", "triton", "disk"))
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["ok"] is True
+    assert {check["state"] for check in content["checks"]} <= {"ok", "missing", "broken"}
+
+
+def test_a_missing_need_is_a_finding(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(machine, "NEEDED", ("numpy", "no-such-package"))
+    assert main(["doctor"]) == 1
+    assert "not ready: no-such-package" in capsys.readouterr().out
+
+
+def test_a_folder_that_is_not_there_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--folder", str(tmp_path / "nowhere")]) == 1
+    assert "No such file or directory" in capsys.readouterr().out
+
+
+def test_old_framework_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "FRAMEWORKS", {"numpy": ("99.0", ("numpy",))})
+    (check,) = [check for check in machine.examine() if check.detail.endswith("99.0 or newer")]
+    assert check.state == "broken"
+
+
+def test_no_framework_is_imported() -> None:
+    before = set(sys.modules)
+    machine.examine()
+    assert not {"torch", "paddle", "triton"} & (set(sys.modules) - before)
+
+
+def test_versions_compare_as_numbers() -> None:
+    assert machine._numbers("2.13.0+cpu") == (2, 13)
+    assert machine._numbers("2.4") < machine._numbers("2.13")
