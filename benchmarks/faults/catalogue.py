@@ -104,15 +104,8 @@ def _encoder() -> list[Fault]:
             instead(wrong.matmul_accumulated(torch.bfloat16)),
             "partial sums added in bfloat16",
         ),
-        (
-            "adam_bias_correction",
-            "torch.Tensor.addcdiv_",
-            6,
-            effect(wrong.with_keyword(value=-1e-3)),
-            "bias correction missing",
-        ),
-        ("adam_no_decay", "torch.Tensor.mul_", 30, effect(wrong.nothing_in_place), "weight decay skipped"),
-        ("adam_beta2", "torch.Tensor.mul_", 25, effect(wrong.with_argument(1, 0.99)), "beta2 0.99 for 0.999"),
+        ("adam_skipped", "torch._fused_adamw_", 0, effect(wrong.without(7)), "one parameter not updated"),
+        ("adam_eps", "torch._fused_adamw_", 0, effect(wrong.with_keyword(eps=1e-5)), "epsilon 1e-5 for 1e-8"),
     ]
     backward: list[Row] = [
         (
@@ -158,16 +151,7 @@ def _encoder() -> list[Fault]:
             "gradient divided by all tokens instead of those that count",
         ),
     ]
-    epsilon = Fault(
-        name="encoder_adam_eps",
-        model="encoder",
-        api="torch.Tensor.add_",
-        index=41,
-        implementation=effect(wrong.with_argument(1, 1e-4)),
-        description="epsilon 1e-4 for 1e-8",
-        peer_index=20,
-    )
-    return [*_rows("encoder", "forward", forward), epsilon, *_rows("encoder", "backward", backward)]
+    return _rows("encoder", "forward", forward) + _rows("encoder", "backward", backward)
 
 
 def _convnet() -> list[Fault]:
@@ -303,8 +287,15 @@ def _recurrent() -> list[Fault]:
             "pos_weight ignored",
         ),
         ("clip_norm", "torch._foreach_norm", 0, effect(wrong.norms_without(2)), "one gradient left out of the norm"),
-        ("adam_skipped", "torch._fused_adam_", 0, effect(wrong.without(7)), "one parameter not updated"),
-        ("adam_eps", "torch._fused_adam_", 0, effect(wrong.with_keyword(eps=1e-5)), "epsilon 1e-5 for 1e-8"),
+        (
+            "adam_bias_correction",
+            "torch.Tensor.addcdiv_",
+            6,
+            effect(wrong.with_keyword(value=-2e-3)),
+            "bias correction missing",
+        ),
+        ("adam_no_decay", "torch.Tensor.mul_", 8, effect(wrong.nothing_in_place), "weight decay skipped"),
+        ("adam_beta2", "torch.Tensor.mul_", 11, effect(wrong.with_argument(1, 0.99)), "beta2 0.99 for 0.999"),
     ]
     backward: list[Row] = [
         (
@@ -329,6 +320,15 @@ def _recurrent() -> list[Fault]:
             "gradient summed in the wrong direction",
         ),
     ]
+    epsilon = Fault(
+        name="recurrent_adam_eps",
+        model="recurrent",
+        api="torch.Tensor.add_",
+        index=15,
+        implementation=effect(wrong.with_argument(1, 1e-4)),
+        description="epsilon 1e-4 for 1e-8",
+        peer_index=7,
+    )
     unshifted = Fault(
         name="recurrent_softmax_unshifted",
         model="recurrent",
@@ -338,7 +338,7 @@ def _recurrent() -> list[Fault]:
         description="maximum not subtracted, inputs around 100",
         setup=_shift_energies,
     )
-    return [*_rows("recurrent", "forward", forward), unshifted, *_rows("recurrent", "backward", backward)]
+    return [*_rows("recurrent", "forward", forward), epsilon, unshifted, *_rows("recurrent", "backward", backward)]
 
 
 def _vision() -> list[Fault]:

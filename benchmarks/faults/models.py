@@ -122,7 +122,7 @@ def _wide(logits: Tensor) -> Tensor:
 def encoder() -> Program:
     torch.manual_seed(1)
     model = Encoder()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 
     def make_batch(generator: torch.Generator) -> Batch:
         labels = torch.randint(200, (4, 32), generator=generator)
@@ -318,7 +318,7 @@ class Recurrent(nn.Module):
 def recurrent() -> Program:
     torch.manual_seed(4)
     model = Recurrent()
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, foreach=False)
     weight = torch.linspace(0.5, 3.0, 6)
 
     def make_batch(generator: torch.Generator) -> Batch:

@@ -6,11 +6,13 @@ The hot side (``calls``, ``visits``, ``define``) only appends; making arrays and
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from trueline.dtypes import DTYPES
 from trueline.frameworks.base import Tally
 from trueline.store.columns import CALL_COLUMNS, LEVELS, PHASES, VISIT_COLUMNS, Batch, Payload
 from trueline.store.writer import RankWriter
@@ -37,7 +39,7 @@ class Notebook:
         self._fresh: dict[str, list[list[Any]]] = {}
         self._events: list[dict[str, Any]] = []
         self._troubles: dict[str, int] = {}
-        self.tensors = 0
+        self._layout_bytes: list[int] = []
 
     @property
     def broken(self) -> str:
@@ -54,7 +56,10 @@ class Notebook:
         number = numbers.get(key)
         if number is None:
             number = numbers.setdefault(key, len(numbers))
-            self._fresh.setdefault(table, []).append([number, *row()])
+            content = row()
+            self._fresh.setdefault(table, []).append([number, *content])
+            if table == "layouts":
+                self._layout_bytes.append(math.prod(content[1]) * DTYPES[content[0]].itemsize if content[0] in DTYPES else 0)
         return number
 
     def hand_over(
@@ -91,13 +96,18 @@ class Notebook:
         batch.definitions, self._fresh = self._fresh, {}
         batch.missing, self.missing = self.missing, []
         batch.events, self._events = self._events, []
-        batch.calls = np.array(calls, dtype=np.int64).reshape(-1, len(CALL_COLUMNS))
-        batch.visits = np.array(visits, dtype=np.int64).reshape(-1, len(VISIT_COLUMNS))
-        self._count(batch)
+
+        def prepare() -> None:
+            batch.calls = np.array(calls, dtype=np.int64).reshape(-1, len(CALL_COLUMNS))
+            batch.visits = np.array(visits, dtype=np.int64).reshape(-1, len(VISIT_COLUMNS))
+            self._count(batch)
+
+        batch.prepare = prepare  # costs time that the program should not wait for
 
     def _count(self, batch: Batch) -> None:
         tally = self.tally
         tally.visits += len(batch.visits)
+        tally.bytes_seen += int(np.array(self._layout_bytes, dtype=np.int64)[batch.visits[:, 4]].sum())
         levels, phases = batch.calls[:, 1], batch.calls[:, 2]
         for level, phase in {(int(a), int(b)) for a, b in zip(levels, phases, strict=True)}:
             name = f"{LEVELS[level].value} {PHASES[phase].value}"

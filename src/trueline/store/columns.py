@@ -65,7 +65,7 @@ class Batch:
 
     ``definitions`` maps a table (names, modules, stacks, trees, layouts) to rows whose first field is the number.
     ``statistics`` is called by the writing thread and gives tensor numbers and their STATISTICS rows; it may wait
-    for a device. ``done`` is called when nothing of this batch is needed any more.
+    for a device. ``prepare`` is called by the writing thread before anything else, ``done`` when nothing of this batch is needed any more.
     """
 
     definitions: dict[str, list[list[Any]]] = field(default_factory=dict)
@@ -75,4 +75,5 @@ class Batch:
     missing: list[tuple[int, str]] = field(default_factory=list)
     payloads: list[Payload] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
+    prepare: Callable[[], None] | None = None
     done: Callable[[], None] | None = None

@@ -106,6 +106,8 @@ class RankWriter:
                 del batch  # the next get() may wait long: do not hold the user's tensors meanwhile
 
     def _write(self, batch: Batch) -> None:
+        if batch.prepare is not None:
+            batch.prepare()
         if batch.definitions:
             self._journal.append(b"D", json.dumps(batch.definitions).encode())
         if len(batch.visits):
