@@ -1,6 +1,6 @@
-"""The C extension; everything else about the package is in pyproject.toml.
+"""The C extensions; everything else about the package is in pyproject.toml.
 
-The extension is optional: without a compiler the package installs and works, with numpy in its place, slower.
+They are optional: without a compiler the package installs and works, with numpy and Python in their place, slower.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 FOLDER = Path("src/trueline/numerics")
+TORCH_FOLDER = Path("src/trueline/frameworks/torch")
 
 # One build serves every Python from 3.10 on, except those without the global lock, which have no stable interface.
 STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")
@@ -27,7 +28,16 @@ setup(
             libraries=["m"],
             py_limited_api=STABLE,
             optional=True,
-        )
+        ),
+        Extension(
+            "trueline.frameworks.torch._look",
+            sources=[str(TORCH_FOLDER / "_look.c")],
+            depends=sorted(str(header) for header in TORCH_FOLDER.glob("_look*.h")),
+            define_macros=[("Py_LIMITED_API", "0x030A0000")] if STABLE else [],
+            extra_compile_args=["-O2", "-std=gnu11"],
+            py_limited_api=STABLE,
+            optional=True,
+        ),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp310"}} if STABLE else {},
 )

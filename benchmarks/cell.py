@@ -30,10 +30,10 @@ def _synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def _time(action: Callable[[], object]) -> float:
+def _time(action: Callable[..., object], *arguments: object) -> float:
     _synchronize()
     start = time.perf_counter()
-    action()
+    action(*arguments)
     _synchronize()
     return time.perf_counter() - start
 
@@ -41,18 +41,40 @@ def _time(action: Callable[[], object]) -> float:
 def _bare(job: Job, steps: int) -> list[float]:
     """Times bare steps after two that warm up."""
     batches = [job.make_batch(step) for step in range(steps + 2)]
-    return [_time(lambda batch=batch: job.train_step(batch)) for batch in batches][2:]
+    return [_time(job.train_step, batch) for batch in batches][2:]
+
+
+def _peak() -> int:
+    """Device memory at its highest since the last time it was asked for; 0 without a device."""
+    if not torch.cuda.is_available():
+        return 0
+    peak = torch.cuda.max_memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    return peak
 
 
 def measure_step(request: dict[str, Any]) -> dict[str, Any]:
     """Step times of one workload under one tool, with the bare times of the same process."""
     job = build(request["workload"])
     bare = _bare(job, request["bare_steps"])
-    if request["tool"] == "bare":
-        return {"bare": bare, "steps": []}
+    peak_bare = _peak()
     folder = Path(request["folder"])
     run = _ours_steps if request["tool"] == "ours" else _peer_steps
-    return {"bare": bare, **run(job, request["data"], request["steps"], folder)}
+    return {"bare": bare, **run(job, request["data"], request["steps"], folder), "peak": _peak(), "peak_bare": peak_bare}
+
+
+def _our_step(capture: Any, job: Job, batch: Any) -> None:
+    job.train_step(batch)
+    capture.step()
+
+
+def _certificate(capture: Any) -> Any:
+    """What the capture says of itself; a capture that gave up is no measurement."""
+    certificate = capture.certificate
+    if certificate is None or not certificate.complete:
+        reason = "no certificate" if certificate is None else certificate.stopped_because
+        raise RuntimeError(f"the capture did not finish: {reason}")
+    return certificate
 
 
 def _ours_steps(job: Job, data: str, steps: int, folder: Path) -> dict[str, Any]:
@@ -60,16 +82,15 @@ def _ours_steps(job: Job, data: str, steps: int, folder: Path) -> dict[str, Any]
 
     batches = [job.make_batch(100 + step) for step in range(steps + 1)]
     with trueline.capture(folder / "warm", data=data, steps=[0]) as capture:
-        job.train_step(batches[0])
-        capture.step()
+        _our_step(capture, job, batches[0])
     shutil.rmtree(folder / "warm")
     times = []
     start = time.perf_counter()
     with trueline.capture(folder / "run", data=data, steps=list(range(steps))) as capture:
         for batch in batches[1:]:
-            times.append(_time(lambda batch=batch: (job.train_step(batch), capture.step())))
+            times.append(_time(_our_step, capture, job, batch))
     whole = time.perf_counter() - start
-    certificate = capture.certificate
+    certificate = _certificate(capture)
     return {
         "steps": times,
         "whole": whole,
@@ -83,7 +104,7 @@ def _ours_steps(job: Job, data: str, steps: int, folder: Path) -> dict[str, Any]
 def _peer_steps(job: Job, data: str, steps: int, folder: Path) -> dict[str, Any]:
     batches = [job.make_batch(100 + step) for step in range(steps + 1)]
     debugger = peer.debugger(folder, _peer_task(data))
-    times = [_time(lambda batch=batch: _peer_step(debugger, job, batch)) for batch in batches]
+    times = [_time(_peer_step, debugger, job, batch) for batch in batches]
     return {"steps": times[1:], "whole": sum(times[1:]), **peer.dump_size(folder, 1)}
 
 
@@ -108,12 +129,10 @@ def measure_inactive(request: dict[str, Any]) -> dict[str, Any]:
     batch = job.make_batch(0)
     bare, inactive = [], []
     for turn in range(request["turns"]):
-        bare += [_time(lambda: job.train_step(batch)) for _ in range(request["steps"])]
+        bare += [_time(job.train_step, batch) for _ in range(request["steps"])]
         folder = Path(request["folder"]) / f"run{turn}"
         with trueline.capture(folder, data="stats", steps=[NEVER]) as capture:
-            inactive += [
-                _time(lambda: (job.train_step(batch), capture.step())) for _ in range(request["steps"])
-            ]
+            inactive += [_time(_our_step, capture, job, batch) for _ in range(request["steps"])]
     return {"bare": bare, "steps": inactive}
 
 
@@ -145,12 +164,12 @@ def measure_tiny(request: dict[str, Any]) -> dict[str, Any]:
     tensor, one = torch.randn(8), torch.ones(8)
     part = request["records"] // 10
     _tiny_calls(part, tensor, one)
-    bare = [_time(lambda: _tiny_calls(part, tensor, one)) for _ in range(10)]
+    bare = [_time(_tiny_calls, part, tensor, one) for _ in range(10)]
     with _recording(request["tool"], Path(request["folder"]) / "warm"):
         _tiny_calls(10, tensor, one)
     start = time.perf_counter()
     with _recording(request["tool"], Path(request["folder"])):
-        parts = [_time(lambda: _tiny_calls(part, tensor, one)) for _ in range(10)]
+        parts = [_time(_tiny_calls, part, tensor, one) for _ in range(10)]
     return {"bare": sum(bare), "parts": parts, "whole": time.perf_counter() - start, "records": part * 10}
 
 
@@ -167,9 +186,8 @@ def make_dump(request: dict[str, Any]) -> dict[str, Any]:
     import trueline
 
     with trueline.capture(folder / "run", data=request["data"], steps=[0]) as capture:
-        job.train_step(batch)
-        capture.step()
-    certificate = capture.certificate
+        _our_step(capture, job, batch)
+    certificate = _certificate(capture)
     return {
         "path": str(folder / "run"),
         "records": sum(certificate.calls.values()),

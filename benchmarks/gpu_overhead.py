@@ -85,7 +85,7 @@ def measure(name: str, rounds: int, steps: int, folder: Path, options: dict[str,
         step()
     bare_peak = peak(step)
     bare_syncs = synchronisations(step)
-    captured(step, 2, folder / "warm", options)
+    captured(step, 2, folder / f"warm-{name}", options)
     bare, with_capture = [], []
     capture = None
     for number in range(rounds):
@@ -95,13 +95,13 @@ def measure(name: str, rounds: int, steps: int, folder: Path, options: dict[str,
         shutil.rmtree(folder / f"round{number}")
     assert capture is not None and capture.certificate is not None
     certificate = capture.certificate
-    with trueline.capture(folder / "peak", **options) as watched:
+    with trueline.capture(folder / f"peak-{name}", **options) as watched:
         step()
         watched.step()
         captured_peak = peak(step)
         watched.step()
         captured_syncs = synchronisations(step)
-    shutil.rmtree(folder / "peak")
+    shutil.rmtree(folder / f"peak-{name}")
     base, ours = statistics.median(bare), statistics.median(with_capture)
     return {
         "workload": name,

@@ -1,9 +1,10 @@
 """What capture and compare cost, ours and the peer's, on the same programs in one go.
 
     python -m benchmarks.overhead [--quick] [--only steps,inactive,compare,tiny,startup] [--workload mlp ...]
+    python -m benchmarks.overhead --gpu --only steps,inactive
 
 Rounds are interleaved and every cell is a process of its own (see ``benchmarks.cell``), so a busy machine hits all
-columns alike. Writes ``results/cpu.json`` and ``results/cpu.md`` beside this file. A cell that cannot run leaves its
+columns alike. Writes ``results/cpu.json`` and ``results/cpu.md`` (``gpu`` with ``--gpu``) beside this file. A cell that cannot run leaves its
 reason in the table instead of a number.
 """
 
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import peer, tables
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import GPU_WORKLOADS, WORKLOADS
 
 RESULTS = Path(__file__).resolve().parent / "results"
 COLUMNS = (("peer", "stats"), ("ours", "stats"), ("peer", "tensors"), ("ours", "tensors"))
@@ -59,7 +60,7 @@ def settings_from(arguments: argparse.Namespace, with_peer: bool) -> Settings:
             "ours": (10_000, 50_000) if quick else (10_000, 100_000, 1_000_000),
             "peer": (2_000,) if quick else (5_000, 20_000),
         },
-        workloads=tuple(arguments.workload or WORKLOADS),
+        workloads=tuple(arguments.workload or (GPU_WORKLOADS if arguments.gpu else WORKLOADS)),
         scratch=arguments.scratch,
         with_peer=with_peer,
     )
@@ -133,15 +134,20 @@ def summarize_steps(cells: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
             "ratio_min": times["min"] / summary["bare"]["min"],
             "ratio_median": times["median"] / summary["bare"]["median"],
             **{key: good[0][key] for key in ("records", "tensors", "bytes", "unique_bytes") if key in good[0]},
-            **_throughput(good),
+            **_memory(good),
+            **(_throughput(good) if name.endswith("tensors") else {}),
         }
     return summary
 
 
+def _memory(cells: list[dict[str, Any]]) -> dict[str, float]:
+    """Peak device memory against the bare program's; nothing without a device."""
+    shares = [cell["peak"] / cell["peak_bare"] for cell in cells if cell["peak_bare"]]
+    return {"peak_ratio": max(shares)} if shares else {}
+
+
 def _throughput(cells: list[dict[str, Any]]) -> dict[str, float]:
     """Gigabytes that the tool was given, per second that it added, from start of the capture to its end."""
-    if not cells[0]["bytes"]:
-        return {}
     rates, unique = [], []
     for cell in cells:
         added = cell["whole"] - len(cell["steps"]) * statistics.median(cell["bare"])
@@ -205,7 +211,7 @@ def _measure_compare(settings: Settings, tool: str, workload: str, data: str) ->
                 return {"error": (done.output.strip().splitlines() or ["no message"])[-1]}
             times.append(done.seconds)
         size = sum(side["bytes"] for side in sides)
-        rate = {"gb_per_s_best": size / min(times) / 1e9, "gb": size / 1e9} if size else {}
+        rate = {"gb_per_s_best": size / min(times) / 1e9, "gb": size / 1e9} if data == "tensors" else {}
         return {**_spread(times), "records": sides[0]["records"], **rate}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -281,12 +287,14 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one round, few steps")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1, help="torch threads in every cell")
-    parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS))
+    parser.add_argument("--workload", action="append", choices=sorted({**WORKLOADS, **GPU_WORKLOADS}))
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--gpu", action="store_true", help="the workloads for a GPU instead of those for the CPU")
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir()))
-    parser.add_argument("--json", type=Path, default=RESULTS / "cpu.json")
+    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
+    arguments.json = arguments.json or RESULTS / ("gpu.json" if arguments.gpu else "cpu.json")
     unknown = set(arguments.only.split(",")) - set(PARTS)
     if unknown:
         parser.error(f"no part named {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
@@ -303,8 +311,18 @@ def _peer_state(wanted: bool) -> tuple[bool, str]:
     return True, peer.version()
 
 
+def _no_device(arguments: argparse.Namespace) -> bool:
+    import torch
+
+    wanted = arguments.gpu or bool(set(arguments.workload or ()) & set(GPU_WORKLOADS))
+    return wanted and not torch.cuda.is_available()
+
+
 def main(argv: list[str] | None = None) -> int:
     arguments = parse(argv)
+    if _no_device(arguments):
+        print("skipped: these workloads need a CUDA device, and there is none")
+        return 0
     with_peer, state = _peer_state(not arguments.no_peer)
     if not with_peer:
         _progress(f"without the peer: {state}")

@@ -57,20 +57,22 @@ def steps(part: dict[str, Any], notes: Notes) -> str:
             if "error" in cell:
                 rows.append([workload, name, notes.cell(cell, ""), *[""] * 5])
                 continue
-            rate = unique = ""
+            rate = size = ""
             if "gb_per_s_best" in cell:
                 rate = f"{cell['gb_per_s_best']:.2f} ({cell['gb_per_s_median']:.2f})"
-            if "unique_bytes" in cell and cell["bytes"]:
-                unique = f"{cell['unique_bytes'] / 1e6:.0f}"
+                size = f"{cell['bytes'] / 1e6:.0f}"
+                if "unique_bytes" in cell:
+                    size += f", unique {cell['unique_bytes'] / 1e6:.0f}"
             rows.append(
                 [
                     workload,
                     name,
                     f"{seconds(cell['min'])} ({seconds(cell['median'])})",
                     f"{seconds(cell['added_min'])} ({seconds(cell['added_median'])})",
-                    f"{cell['ratio_min']:.2f} ({cell['ratio_median']:.2f})",
+                    f"{cell['ratio_min']:.2f} ({cell['ratio_median']:.2f})"
+                    + (f", memory {cell['peak_ratio']:.2f}" if "peak_ratio" in cell else ""),
                     f"{cell['records']} / {cell['tensors']}",
-                    f"{cell['bytes'] / 1e6:.0f}" + (f", unique {unique}" if unique else ""),
+                    size,
                     rate,
                 ]
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -22,7 +22,8 @@ FUNCTIONAL = "torch.nn.functional"
 @dataclass(frozen=True)
 class Fault:
     """One wrong call. ``setup`` changes the program on both sides before the captured step. ``peer_index`` is the
-    index by the peer's own count, where that is another: it counts ``x += y`` apart from ``x.add_(y)``."""
+    index by the peer's own count, where that is another: it counts ``x += y`` apart from ``x.add_(y)``. ``change`` is
+    a further, honest difference of the candidate's side, among whose noise the fault has to be found."""
 
     name: str
     model: str
@@ -34,6 +35,7 @@ class Fault:
     published: bool = False
     setup: Callable[[Program], None] | None = None
     peer_index: int | None = None
+    change: Callable[[Program], None] | None = None
 
 
 def _published() -> list[Fault]:
@@ -390,6 +392,43 @@ def _vision() -> list[Fault]:
     return _rows("vision", "forward", forward) + _rows("vision", "backward", backward)
 
 
+def _use_autocast(program: Program) -> None:
+    program.autocast = torch.bfloat16
+
+
+MIXED = (
+    "encoder_gelu_negated",
+    "encoder_softmax_1_5",
+    "encoder_matmul_rows",
+    "encoder_no_scale",
+    "encoder_transposed",
+    "encoder_gelu_grad",
+    "encoder_softmax_grad",
+    "convnet_conv_border",
+    "convnet_avg_pool_padding",
+    "convnet_relu_grad",
+    "decoder_mask",
+    "decoder_rotary_stale",
+    "decoder_rotary_swapped",
+    "recurrent_sum_dim",
+    "recurrent_cumsum",
+    "vision_no_scale",
+    "vision_conv_flipped",
+    "vision_normalize",
+)
+"""Faults that are far larger than the difference between float32 and bfloat16."""
+
+
+def _mixed(known: list[Fault]) -> list[Fault]:
+    """Large faults again, in a candidate that runs under bfloat16 autocast against a float32 reference: a tool that
+    kept quiet about clean pairs by not comparing across precisions would miss them."""
+    by_name = {fault.name: fault for fault in known}
+    return [
+        replace(by_name[name], name=f"mixed_{name}", published=False, change=_use_autocast) for name in MIXED
+    ]
+
+
 def faults() -> list[Fault]:
-    """All planted faults, the published ones first."""
-    return [*_published(), *_encoder(), *_convnet(), *_decoder(), *_recurrent(), *_vision()]
+    """All planted faults, the published ones first, those across precisions last."""
+    plain = [*_published(), *_encoder(), *_convnet(), *_decoder(), *_recurrent(), *_vision()]
+    return [*plain, *_mixed(plain)]

@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from benchmarks.faults.catalogue import Fault
 from benchmarks.faults.honest import Clean
-from benchmarks.faults.pairs import Pair, Side, candidate, pairs, reference, reference_key
+from benchmarks.faults.pairs import Pair, Side, candidate, pairs, reference, reference_key, without_fault
 
 
 class Recorder(TorchFunctionMode):
@@ -120,8 +120,11 @@ def main(argv: list[str]) -> int:
             print(f"skip  {pair.name}: {pair.skip}")
             continue
         key = reference_key(pair)
+        alone = isinstance(pair, Fault) and pair.change is not None
+        if alone:
+            key = f"{key} without the fault"
         if key not in references:
-            side = reference(pair)
+            side = without_fault(pair) if isinstance(pair, Fault) and alone else reference(pair)
             references[key] = record(side), _parameters(side)
         known, parameters = references[key]
         try:

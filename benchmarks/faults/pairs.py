@@ -66,6 +66,7 @@ def candidate(pair: Pair) -> Side:
     program = PROGRAMS[pair.model]()
     if isinstance(pair, Fault):
         program.train_step(program.batch())
+        _apply(program, pair)
         return _ready(program, pair, Plant({pair.api: pair.implementation}, pair.index), 1)
     threads = pair.threads or 1
     if pair.from_start:
@@ -79,7 +80,15 @@ def candidate(pair: Pair) -> Side:
     return _ready(program, pair, Plant(pair.table), threads)
 
 
-def _apply(program: Program, pair: Clean) -> None:
+def without_fault(fault: Fault) -> Side:
+    """The candidate's side with its honest difference alone."""
+    program = PROGRAMS[fault.model]()
+    program.train_step(program.batch())
+    _apply(program, fault)
+    return _ready(program, fault, None, 1)
+
+
+def _apply(program: Program, pair: Pair) -> None:
     if pair.change is not None:
         pair.change(program)
 

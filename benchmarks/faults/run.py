@@ -2,8 +2,8 @@
 
     python -m benchmarks.faults.run [--peer] [--data tensors,stats] [NAME ...]
 
-NAME selects pairs whose names contain it. Without ``--peer`` or with ``--no-ours``, the columns that did not run are
-kept from the last results, so that one tool can be measured again without the other. Writes ``results/faults.json`` and ``results/faults.md`` beside the
+NAME selects pairs whose names contain it. What did not run (other pairs, the other tool) is kept from the last
+results, so that one tool can be measured again without the other. Writes ``results/faults.json`` and ``results/faults.md`` beside the
 benchmarks. The peer (``--peer``) runs on the same pairs in its own environment and takes longer than ours.
 """
 
@@ -111,11 +111,12 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     faults = sum(isinstance(pair, Fault) for pair in chosen)
     progress(f"{faults} faults, {len(chosen) - faults} clean pairs")
-    answers = {**scoring.load(arguments.json), **collect(arguments, chosen, notes)}
+    answers = scoring.merged(scoring.load(arguments.json), collect(arguments, chosen, notes))
+    shown, _ = _runnable(pairs())
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    document = scoring.document(chosen, answers, notes)
+    document = scoring.document(shown, answers, notes)
     arguments.json.write_text(json.dumps(document, indent=1) + "\n")
-    text = scoring.markdown(chosen, answers, notes)
+    text = scoring.markdown(shown, answers, notes)
     arguments.json.with_suffix(".md").write_text(text)
     print(text.partition("| pair |")[0])
     return 0

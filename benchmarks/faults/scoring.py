@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -62,15 +63,23 @@ def load(path: Path) -> dict[str, dict[str, Answer]]:
     return result
 
 
+def merged(old: dict[str, dict[str, Answer]], new: dict[str, dict[str, Answer]]) -> dict[str, dict[str, Answer]]:
+    """The old answers with the new ones over them."""
+    columns = [*(column for column in old), *(column for column in new if column not in old)]
+    return {column: {**old.get(column, {}), **new.get(column, {})} for column in columns}
+
+
 def summary(pairs: Sequence[Pair], answers: dict[str, dict[str, Answer]]) -> list[dict[str, Any]]:
     """Totals for each tool and mode."""
     rows = []
+    plain = [pair for pair in pairs if isinstance(pair, Fault) and pair.change is None]
     for column, given in answers.items():
-        sets = {
-            "faults": [pair for pair in pairs if isinstance(pair, Fault)],
-            "published": [pair for pair in pairs if isinstance(pair, Fault) and pair.published],
-            "forward": [pair for pair in pairs if isinstance(pair, Fault) and pair.phase == "forward"],
-            "backward": [pair for pair in pairs if isinstance(pair, Fault) and pair.phase == "backward"],
+        sets: dict[str, list[Pair]] = {
+            "faults": list(plain),
+            "published": [pair for pair in plain if pair.published],
+            "forward": [pair for pair in plain if pair.phase == "forward"],
+            "backward": [pair for pair in plain if pair.phase == "backward"],
+            "mixed": [pair for pair in pairs if isinstance(pair, Fault) and pair.change is not None],
             "clean": [pair for pair in pairs if not isinstance(pair, Fault)],
         }
         row: dict[str, Any] = {"column": column}
@@ -79,6 +88,8 @@ def summary(pairs: Sequence[Pair], answers: dict[str, dict[str, Answer]]) -> lis
             row[name] = (sum(answer.right for answer in known), len(known))
             if name in ("faults", "published") and any(answer.own is not None for answer in known):
                 row[f"{name} own row"] = (sum(bool(answer.own) for answer in known), len(known))
+        clean = Counter(given[pair.name].verdict for pair in sets["clean"] if pair.name in given)
+        row["clean verdicts"] = dict(clean) if column.startswith("ours") else {}
         row["seconds"] = sum(answer.seconds for answer in given.values())
         rows.append(row)
     return rows
@@ -88,16 +99,30 @@ def _share(pair: tuple[int, int] | None) -> str:
     return "–" if not pair or not pair[1] else f"{pair[0]} of {pair[1]} ({pair[0] / pair[1]:.0%})"
 
 
+def _verdicts(counts: dict[str, int]) -> str:
+    return ": " + ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())) if counts else ""
+
+
 def markdown(pairs: Sequence[Pair], answers: dict[str, dict[str, Answer]], notes: Sequence[str]) -> str:
     """Totals first, then every pair with what each column said."""
-    header = ["", "origin named first", "of the 14 published", "forward", "backward", "own row flagged",
-              "own row, published", "clean pairs without alarm", "seconds"]  # fmt: skip
+    header = [
+        "",
+        "origin named first",
+        "of the 14 published",
+        "forward",
+        "backward",
+        "float32 against bfloat16",
+        "own row flagged",
+        "own row, published",
+        "clean pairs without alarm",
+        "seconds",
+    ]
     totals = [
         [
             row["column"],
-            *(_share(row.get(name)) for name in ("faults", "published", "forward", "backward")),
+            *(_share(row.get(name)) for name in ("faults", "published", "forward", "backward", "mixed")),
             *(_share(row.get(name)) for name in ("faults own row", "published own row")),
-            _share(row["clean"]),
+            _share(row["clean"]) + _verdicts(row["clean verdicts"]),
             f"{row['seconds']:.0f}",
         ]
         for row in summary(pairs, answers)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from tests.cli.runs import write_net
 from trueline.cli.main import main
 
 
@@ -18,7 +21,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str,
 
     def run_command(argv: list[str], options: dict[str, Any]) -> int:
         asked.append((argv, options))
-        return 7
+        return {"fine": 0, "killed": -9}.get(argv[0], 7)
 
     stand_in = ModuleType("trueline.capture.launch")
     stand_in.run_command = run_command  # type: ignore[attr-defined]
@@ -44,6 +47,24 @@ def test_all_options_are_passed_on(launched: list[Any]) -> None:
         "between": ["torch.a.0", "torch.b.1"], "stacks": False, "integers": False, "exit_after_last_step": True,
         "witness": True, "seed": 5, "deterministic": True,
     }  # fmt: skip
+
+
+def test_what_was_recorded_is_said(launched: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_net(tmp_path / "run")
+    assert main(["capture", "--out", str(run), "--json", "--", "fine"]) == 0
+    captured = capsys.readouterr()
+    assert f"trueline: recorded {run}" in captured.err
+    content = json.loads(captured.out)
+    assert (content["exit_code"], content["certificates"]["0"]["complete"]) == (0, True)
+
+
+def test_nothing_recorded_is_a_failure(launched: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["capture", "--out", str(tmp_path / "run"), "--", "fine"]) == 2
+    assert "nothing was recorded" in capsys.readouterr().err
+
+
+def test_killed_program_ends_as_in_a_shell(launched: list[Any]) -> None:
+    assert main(["capture", "--out", "run", "--", "killed"]) == 137
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The HTML page: self-contained, escaped, small; and what a real browser makes of it."""
+"""The HTML page as a file: self-contained, escaped, small. ``test_page.py`` opens it in a browser."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import base64
 import io
 import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ from trueline.report import html as page
 from trueline.report.page_data import DETAILED_CALLS, encode, page_data
 
 HOSTILE = "torch.</script><script>alert(1)</script><!--<b>&amp;\u2028"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def written(comparison: FakeComparison) -> str:
@@ -143,69 +140,3 @@ def test_every_asset_ships_and_every_place_is_filled() -> None:
     used = {*page.SCRIPTS, "page.html", "page.css"}
     folder = Path(page.__file__).parent / "assets"
     assert used == {file.name for file in folder.iterdir()}
-
-
-def browse(folder: Path, comparison: FakeComparison, fragment: str = "", width: int = 1300) -> str:
-    """Opens the page in Chromium; gives the document as it stands after the scripts ran."""
-    file = folder / "page.html"
-    file.write_text(written(comparison), encoding="utf-8")
-    result = subprocess.run(
-        [
-            str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
-            "--enable-logging=stderr", f"--window-size={width},900", "--dump-dom", f"file://{file}#{fragment}",
-        ],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    complaints = [row for row in result.stderr.splitlines() if ":CONSOLE" in row]
-    assert not complaints, complaints
-    assert 'data-ready="' in result.stdout, "the script of the page did not run to its end"
-    return result.stdout
-
-
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
-
-
-@in_browser
-def test_browser_shows_the_verdict_the_origin_and_its_row(tmp_path: Path) -> None:
-    document = browse(tmp_path, FakeComparison(size=1200, fault=437))
-    assert re.search(
-        r'<h1 class="lead">torch.nn.functional.gelu.54.forward in encoder.layers.2.mlp went wrong', document
-    )
-    assert "model.py:41 in forward" in document
-    assert re.search(r'class="row origin"[^>]*data-call="437"', document)
-    rows = re.findall(r'data-call="(\d+)"', document)
-    assert 5 < len(rows) < 60, "only the rows that can be seen are in the document"
-
-
-@in_browser
-def test_browser_opens_a_call_and_filters_from_the_address(tmp_path: Path) -> None:
-    document = browse(tmp_path, FakeComparison(size=1200, fault=437), "text=softmax&kind=2&call=437")
-    drawer = document[document.index('id="drawer"') :]
-    assert "torch.nn.functional.gelu.54.forward" in drawer
-    assert "distance 1.3e-4, limit 8.7e-7" in drawer
-    assert "train.py:12 in main" in drawer
-    names = re.findall(r'class="name"[^>]*>([^<]+)<', document)
-    assert names
-    assert all("softmax" in name for name in names)
-
-
-@in_browser
-def test_browser_shows_hostile_names_as_text(tmp_path: Path) -> None:
-    document = browse(tmp_path, FakeComparison(size=50, fault=9, api="torch.<img src=x onerror=alert(1)>"), "call=9")
-    assert "torch.&lt;img src=x onerror=alert(1)&gt;" in document
-    assert "<img" not in document
-
-
-@in_browser
-@pytest.mark.parametrize("width", [390, 1300])
-def test_browser_shows_a_clean_comparison_and_an_empty_one(tmp_path: Path, width: int) -> None:
-    assert "none wrong" in browse(tmp_path, FakeComparison(size=300, fault=None), width=width)
-    assert "No call matches." in browse(tmp_path, FakeComparison(size=0, fault=None), width=width)
-
-
-@in_browser
-def test_browser_opens_200_000_calls_within_three_seconds(tmp_path: Path) -> None:
-    document = browse(tmp_path, FakeComparison(size=200_000, fault=73_021))
-    ready = re.search(r'data-ready="(\d+)"', document)
-    assert ready is not None
-    assert int(ready[1]) < 3_000

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 
 from tests.report.fake_comparison import FakeComparison
+from trueline.records import Verdict
 from trueline.report.blocks import Fields, Paragraph, Row, Span, Table
 from trueline.report.terminal import plain, visible, write
 from trueline.report.text import comparison_blocks, divergent_positions
-from trueline.report.wording import number, size
+from trueline.report.wording import number, size, why
 
 
 def text_of(comparison: FakeComparison, **options: object) -> str:
@@ -114,3 +116,27 @@ def test_sizes() -> None:
 
 def test_visible_keeps_line_breaks_and_ordinary_text() -> None:
     assert visible("a\nü") == "a\nü"
+
+
+def test_runs_that_part_without_a_fault_are_a_warning_with_a_place() -> None:
+    class Parting(FakeComparison):
+        verdict = Verdict.WARN
+
+    place = "torch.nn.functional.gelu.18.backward in encoder.layers.2.mlp"
+    assert text_of(Parting(fault=150)).startswith(f"WARN  396 calls compared, none wrong; the Runs part in {place}")
+
+
+def test_module_without_letters_is_told_by_its_class() -> None:
+    first = text_of(FakeComparison(fault=150, module="3")).splitlines()[0]
+    assert first.endswith("gelu.18.backward in 3 (EncoderLayer) went wrong first")
+
+
+def test_explanation_is_not_said_twice() -> None:
+    comparison = FakeComparison(fault=150)
+    origin = comparison.origin
+    assert origin is not None
+    name = origin.comparison.call.name
+    assert (
+        why(replace(origin, explanation=f"{name} in x (a.py:1 in f), step 1: out differs: much")) == "out differs: much"
+    )
+    assert why(replace(origin, explanation="its inputs differ: data")) == "its inputs differ: data"

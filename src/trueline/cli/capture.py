@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from trueline.cli.options import Parser, add_json_file, given, numbers, written
+from trueline.cli.options import EXIT_FAILED, Parser, add_json_file, given, numbers, written
 from trueline.errors import TruelineError, UsageError
 from trueline.records import Data
+from trueline.report.blocks import line
 
 LEVELS = ("api", "module", "kernel", "api+module")
 PASSED_ON = (
@@ -38,11 +39,11 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("no program to run: put it after --, as in trueline capture --out RUN -- python train.py")
     from trueline.capture.launch import run_command
 
-    asked = {"out": options.out, **given(options, PASSED_ON)}
-    code: int = run_command(options.program, asked)
-    if options.json:
-        _write_summary(options.out, options.json, code)
-    return code
+    code: int = run_command(options.program, {"out": options.out, **given(options, PASSED_ON)})
+    recorded = _report(options.out, options.json, code)
+    if code == 0 and not recorded:
+        return EXIT_FAILED
+    return code if code >= 0 else 128 - code  # a program that was killed ends as in a shell
 
 
 class _CaptureParser(Parser):
@@ -82,15 +83,24 @@ def _add_switches(options: Parser) -> None:
     )
 
 
-def _write_summary(out: str, target: str, code: int) -> None:
+def _report(out: str, target: str | None, code: int) -> bool:
+    """Says what was recorded; False where nothing was. The program may own standard output, so text goes to standard
+    error."""
     from trueline.report.json import dumps, run_dict
+    from trueline.report.showing import certificate_blocks
+    from trueline.report.terminal import write
     from trueline.store import open_run
 
     summary: dict[str, object]
     try:
-        with open_run(Path(out)) as run:
-            summary = run_dict(run.path, run.info, {rank: run.rank(rank).certificate for rank in run.ranks})
+        with open_run(out) as run:
+            certificates = {rank: run.rank(rank).certificate for rank in run.ranks}
+            summary = run_dict(run.path, run.info, certificates)
+            write([line(f"trueline: recorded {out}", "strong"), *certificate_blocks(certificates)], sys.stderr)
     except TruelineError as error:
         summary = {"path": out, "error": str(error)}
-    with written(target) as stream:
-        stream.write(dumps({"exit_code": code, **summary}) + "\n")
+        print(f"trueline capture: nothing was recorded: {error}; did the program import torch?", file=sys.stderr)
+    if target:
+        with written(target) as stream:
+            stream.write(dumps({"exit_code": code, **summary}) + "\n")
+    return "error" not in summary

@@ -6,9 +6,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from trueline.cli.options import Parser, add_json_file, exit_code, numbers, written
+from trueline.cli.options import Parser, add_json_file, exit_code, let_go, numbers, written
 
 if TYPE_CHECKING:
+    from trueline.events import Progress
     from trueline.report.subject import ComparisonView
 
 
@@ -47,25 +48,24 @@ def run(options: argparse.Namespace) -> int:
             replay=False if options.no_replay else None,
             progress=advance,
         )
-    try:
+    with comparison:
         code = exit_code(comparison.verdict, measured(comparison.counts))
         try:
-            _write_files(comparison, options)
+            with progress(sys.stderr) as advance:
+                _write_files(comparison, options, advance)
             if options.json != "-":
                 _print(comparison, options)
-        except BrokenPipeError:
-            _reader_left()
+        except BrokenPipeError:  # ``| head`` has seen enough: the verdict stands
+            let_go(sys.stdout)
         return code
-    finally:
-        comparison.close()
 
 
-def _write_files(comparison: ComparisonView, options: argparse.Namespace) -> None:
+def _write_files(comparison: ComparisonView, options: argparse.Namespace, advance: Progress) -> None:
     if options.csv:
         from trueline.report.csv import write_csv
 
         with written(options.csv) as stream:
-            write_csv(comparison, stream)
+            write_csv(comparison, stream, advance)
     if options.html:
         from trueline.report.html import write_html
 
@@ -75,7 +75,7 @@ def _write_files(comparison: ComparisonView, options: argparse.Namespace) -> Non
         from trueline.report.json import write_json
 
         with written(options.json) as stream:
-            write_json(comparison, stream)
+            write_json(comparison, stream, advance)
 
 
 def _print(comparison: ComparisonView, options: argparse.Namespace) -> None:
@@ -88,10 +88,3 @@ def _print(comparison: ComparisonView, options: argparse.Namespace) -> None:
     if files:
         blocks += [BLANK, line(f"written: {', '.join(files)}", "dim")]
     write(blocks)
-
-
-def _reader_left() -> None:
-    """``| head`` closed the pipe: the verdict stands, nobody reads the rest."""
-    from trueline.cli.main import let_go
-
-    let_go(sys.stdout)

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import os
 import sys
 from collections.abc import Sequence
-from typing import TextIO
 
-from trueline.cli.options import EXIT_FAILED, Parser
+from trueline.cli.options import EXIT_FAILED, Parser, let_go
 from trueline.errors import TruelineError
 
 COMMANDS = {
@@ -47,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_USAGE.format(commands="\n".join(f"  {name:<9} {text}" for name, text in COMMANDS.items())))
         return 0 if words else EXIT_FAILED
     if words[0] in ("-V", "--version", "version"):
-        print(f"trueline {_version()}")
+        from trueline._version import __version__
+
+        print(f"trueline {__version__}")
         return 0
     if words[0] not in COMMANDS:
         return _complain("trueline", _unknown_command(words[0]))
@@ -84,19 +84,3 @@ def _unknown_command(word: str) -> str:
     near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}"
     return f"no command {word!r}; {hint}"
-
-
-def let_go(stream: TextIO) -> None:
-    """Points a stream whose reader has gone to nowhere, so that Python does not complain when it exits."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("trueline")
-    except PackageNotFoundError:  # run from a source tree
-        return "(not installed)"

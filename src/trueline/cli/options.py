@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -98,3 +99,10 @@ def exit_code(verdict: Verdict, measured: int) -> int:
 def given(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
     """Those of the named options that the user gave, so that the defaults live in the library alone."""
     return {name: value for name in names if (value := getattr(options, name)) is not None}
+
+
+def let_go(stream: TextIO) -> None:
+    """Points a stream whose reader has gone to nowhere, so that Python does not complain when it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-Advance = Callable[[str, int, int], None]
-"""Called with what is being done, how much is done, and how much there is (0 where that is not known)."""
+from trueline.events import Progress
 
 _QUIET_SECONDS = 2.0
 """Short work says nothing."""
@@ -17,7 +16,7 @@ _LOG_SECONDS = 10.0
 
 
 @contextlib.contextmanager
-def progress(stream: TextIO, clock: Callable[[], float] = time.monotonic) -> Iterator[Advance]:
+def progress(stream: TextIO, clock: Callable[[], float] = time.monotonic) -> Iterator[Progress]:
     """Gives a function to report progress with; cleans the line up at the end."""
     line = _Line(stream, clock)
     try:

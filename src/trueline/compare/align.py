@@ -12,11 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
-from trueline.compare.sequences import align
+from trueline.compare.sequences import align, distinct_rows, occurrence
 from trueline.ops.names import canonical, module_key
 from trueline.records import Phase, Role
 from trueline.store.columns import CALL_COLUMNS, NONE, PHASES, ROLES, Integers
@@ -25,6 +24,10 @@ from trueline.store.trace import Trace
 _COLUMN = {name: position for position, name in enumerate(CALL_COLUMNS)}
 _BACKWARD = PHASES.index(Phase.BACKWARD)
 _OUTPUT = ROLES.index(Role.OUTPUT)
+
+
+_MANY = 1 << 31
+"""More than any forward call has backward calls."""
 
 
 class Match(IntEnum):
@@ -58,19 +61,15 @@ def align_calls(reference: Trace, at_reference: Integers, candidate: Trace, at_c
     """Aligns the calls at the given (rising) positions of two traces, which are those of one step."""
     numbers: dict[Hashable, int] = {}
     sides = (_Side(reference, at_reference, numbers), _Side(candidate, at_candidate, numbers))
-    pairs: dict[int, tuple[int, Match]] = {}
-    ahead = [side.ahead for side in sides]
-    for i, j in align(sides[0].keys[ahead[0]], sides[1].keys[ahead[1]]):
-        pairs[int(at_reference[ahead[0][i]])] = (int(at_candidate[ahead[1][j]]), Match.SAME)
-    anchors = sorted((left, right) for left, (right, _) in pairs.items())
-    left_over = [
-        _without(at_reference[ahead[0]], pairs),
-        _without(at_candidate[ahead[1]], {right for right, _ in pairs.values()}),
-    ]
-    if all(len(left) for left in left_over):
-        _match_left_over(sides, left_over, anchors, pairs)
-    _match_backward(sides, pairs)
-    return _in_order(at_reference, at_candidate, pairs)
+    ahead = [side.positions[side.ahead] for side in sides]
+    rows = align(sides[0].keys[sides[0].ahead], sides[1].keys[sides[1].ahead])
+    anchors = np.stack([ahead[0][rows[:, 0]], ahead[1][rows[:, 1]]], axis=1)
+    parts = [_labelled(anchors, Match.SAME)]
+    left_over = [np.setdiff1d(ahead[side], anchors[:, side], assume_unique=True).tolist() for side in (0, 1)]
+    if all(left_over):
+        parts += _match_left_over(sides, left_over, anchors)
+    parts.append(_match_backward(sides, np.concatenate(parts)))
+    return _in_order(at_reference, at_candidate, np.concatenate(parts))
 
 
 class _Side:
@@ -85,18 +84,21 @@ class _Side:
         self.ahead = np.flatnonzero(~follows)
         self.behind = np.flatnonzero(follows)
         kinds = rows[:, [_COLUMN[name] for name in ("level", "phase", "api", "module", "context")]]
-        distinct, inverse = np.unique(kinds, axis=0, return_inverse=True)
+        distinct, inverse = distinct_rows(kinds)
         keys = [
             numbers.setdefault((level, phase, self.api(api), self.module(module), self.api(context)), len(numbers))
             for level, phase, api, module, context in distinct.tolist()
         ]
-        self.keys = np.array(keys, dtype=np.int64)[inverse.reshape(-1)] if keys else np.empty(0, dtype=np.int64)
+        self.keys = np.array(keys, dtype=np.int64)[inverse]
 
     def api(self, number: int) -> str:
         return self.trace.names.get(number, "")
 
     def module(self, number: int) -> str:
         return module_key(self.trace.modules.get(number, ("", ""))[0])
+
+    def key_of(self, position: int) -> int:
+        return int(self.keys[int(np.searchsorted(self.positions, position))])
 
     def operator(self, position: int) -> tuple[int, int, str]:
         row = self.trace.columns[position]
@@ -112,34 +114,27 @@ class _Side:
         return tuple(tuple(size for size in self.trace.layouts[number].shape if size != 1) for number in layouts)
 
 
-def _match_left_over(
-    sides: tuple[_Side, _Side],
-    left_over: list[list[int]],
-    anchors: list[tuple[int, int]],
-    pairs: dict[int, tuple[int, Match]],
-) -> None:
-    """Stages after the first; ``left_over`` shrinks and ``pairs`` grows."""
-    places = [np.array([anchor[side] for anchor in anchors], dtype=np.int64) for side in (0, 1)]
+def _match_left_over(sides: tuple[_Side, _Side], left_over: list[list[int]], anchors: Integers) -> list[Integers]:
+    """Stages after the first, each on what the ones before left over."""
 
     def gap(side: int, position: int) -> int:
         """Between which calls that both sides share a call lies: a number that both sides agree on."""
-        return int(np.searchsorted(places[side], position))
+        return int(np.searchsorted(anchors[:, side], position))
 
-    key_of = [
-        dict(zip(side.positions[side.ahead].tolist(), side.keys[side.ahead].tolist(), strict=True)) for side in sides
-    ]
     stages: list[tuple[Match, Callable[[int, int], Hashable], bool]] = [
-        (Match.MOVED, lambda side, p: key_of[side][p], True),
+        (Match.MOVED, lambda side, p: sides[side].key_of(p), True),
         (Match.RENAMED, lambda side, p: (gap(side, p), sides[side].operator(p), sides[side].module_of(p)), False),
         (Match.RENAMED, lambda side, p: (gap(side, p), sides[side].operator(p), sides[side].shapes(p)), False),
         (Match.RENAMED, lambda side, p: (gap(side, p), sides[side].operator(p)[:2], sides[side].shapes(p)), False),
     ]
+    parts = []
     for match, key, anywhere in stages:
         found = _same_keys(left_over, key, anywhere)
         if match is Match.RENAMED:
             found = [pair for pair in found if _comparable(sides, *pair)]
-        _take(found, match, left_over, pairs)
-    _take(_end_points(sides, left_over, gap), Match.FUSED, left_over, pairs)
+        parts.append(_take(found, match, left_over))
+    parts.append(_take(_end_points(sides, left_over, gap), Match.FUSED, left_over))
+    return parts
 
 
 def _same_keys(
@@ -149,7 +144,7 @@ def _same_keys(
     keys = [[numbers.setdefault(key(side, position), len(numbers)) for position in left_over[side]] for side in (0, 1)]
     if not anywhere:
         arrays = [np.array(side, dtype=np.int64) for side in keys]
-        return [(left_over[0][i], left_over[1][j]) for i, j in align(arrays[0], arrays[1])]
+        return [(left_over[0][i], left_over[1][j]) for i, j in align(arrays[0], arrays[1]).tolist()]
     waiting: dict[int, list[int]] = defaultdict(list)
     for position, number in zip(left_over[0], keys[0], strict=True):
         waiting[number].append(position)
@@ -185,49 +180,44 @@ def _end_points(
     return found
 
 
-def _take(
-    found: list[tuple[int, int]], match: Match, left_over: list[list[int]], pairs: dict[int, tuple[int, Match]]
-) -> None:
-    for left, right in found:
-        pairs[left] = (right, match)
+def _take(found: list[tuple[int, int]], match: Match, left_over: list[list[int]]) -> Integers:
+    """Removes pairs from what is left over."""
     taken = [{pair[side] for pair in found} for side in (0, 1)]
     for side in (0, 1):
         left_over[side] = [position for position in left_over[side] if position not in taken[side]]
+    return _labelled(np.array(found, dtype=np.int64).reshape(-1, 2), match)
 
 
-def _match_backward(sides: tuple[_Side, _Side], pairs: dict[int, tuple[int, Match]]) -> None:
+def _labelled(pairs: Integers, match: Match) -> Integers:
+    """Rows (reference, candidate, match)."""
+    return np.concatenate([pairs, np.full((len(pairs), 1), int(match), dtype=np.int64)], axis=1)
+
+
+def _match_backward(sides: tuple[_Side, _Side], pairs: Integers) -> Integers:
     """Backward calls follow their forward call; the n-th of one side is the n-th of the other."""
-    identities = [side.trace.column("id") for side in sides]
-    waiting: dict[int, list[int]] = defaultdict(list)
     reference, candidate = sides
-    for position, forward in zip(
-        reference.positions[reference.behind].tolist(), reference.forward[reference.behind].tolist(), strict=True
-    ):
-        waiting[forward].append(position)
-    partner = {
-        int(identities[1][right]): (int(identities[0][left]), match)
-        for left, (right, match) in pairs.items()
-        if match is not Match.FUSED
-    }
-    for position, forward in zip(
-        candidate.positions[candidate.behind].tolist(), candidate.forward[candidate.behind].tolist(), strict=True
-    ):
-        left_forward, match = partner.get(forward, (NONE, Match.SAME))
-        if waiting.get(left_forward):
-            followed = match if match is Match.RENAMED else Match.SAME
-            pairs[waiting[left_forward].pop(0)] = (position, followed)
+    whole = pairs[pairs[:, 2] != int(Match.FUSED)]
+    whole = whole[np.argsort(whole[:, 1])]
+    calls = candidate.trace.column("id")[whole[:, 1]]
+    forward = candidate.forward[candidate.behind]
+    if not len(whole) or not len(forward) or not len(reference.behind):
+        return np.empty((0, 3), dtype=np.int64)
+    place = np.minimum(np.searchsorted(calls, forward), len(calls) - 1)
+    known = calls[place] == forward
+    partner = np.where(known, reference.trace.column("id")[whole[place, 0]], NONE - 1)
+    ours = partner * _MANY + occurrence(partner)
+    theirs = reference.forward[reference.behind]
+    _, left, right = np.intersect1d(theirs * _MANY + occurrence(theirs), ours, return_indices=True)
+    match = np.where(whole[place[right], 2] == int(Match.RENAMED), int(Match.RENAMED), int(Match.SAME))
+    return np.stack(
+        [reference.positions[reference.behind[left]], candidate.positions[candidate.behind[right]], match], axis=1
+    )
 
 
-def _without(positions: Integers, taken: Any) -> list[int]:
-    return [position for position in positions.tolist() if position not in taken]
-
-
-def _in_order(at_reference: Integers, at_candidate: Integers, pairs: dict[int, tuple[int, Match]]) -> Alignment:
-    left = np.fromiter(pairs.keys(), dtype=np.int64, count=len(pairs))
-    right = np.fromiter((pair[0] for pair in pairs.values()), dtype=np.int64, count=len(pairs))
-    match = np.fromiter((int(pair[1]) for pair in pairs.values()), dtype=np.int64, count=len(pairs))
-    missing = np.setdiff1d(at_reference, left)
-    extra = np.setdiff1d(at_candidate, right)
+def _in_order(at_reference: Integers, at_candidate: Integers, pairs: Integers) -> Alignment:
+    left, right, match = pairs.T
+    missing = np.setdiff1d(at_reference, left, assume_unique=True)
+    extra = np.setdiff1d(at_candidate, right, assume_unique=True)
     steady = np.argsort(left)
     # A missing call stands behind what the candidate made for the last shared call before it.
     before = np.searchsorted(left[steady], missing) - 1

@@ -9,10 +9,12 @@ of fused calls only the outputs are paired.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from trueline.compare.align import Alignment, Match
+from trueline.compare.sequences import distinct_rows
 from trueline.records import Role
 from trueline.store.columns import CALL_COLUMNS, NONE, ROLES, Integers
 from trueline.store.trace import Trace
@@ -21,6 +23,7 @@ from trueline.tree import tensor_paths
 _ARGUMENTS, _RESULT = CALL_COLUMNS.index("arguments"), CALL_COLUMNS.index("result")
 _OUTPUT = ROLES.index(Role.OUTPUT)
 
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Leaf = tuple[bool, str, int]
 """Whether it is an output, its path, its row in ``Trace.visits``."""
 
@@ -33,7 +36,7 @@ class LeafPairs:
     row: Integers
     reference: Integers
     candidate: Integers
-    output: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    output: Flags
 
     def bounds(self, rows: int) -> tuple[Integers, Integers]:
         """First and last leaf of each of so many rows of the alignment."""
@@ -75,7 +78,7 @@ def _first_visits(trace: Trace) -> Integers:
 
 def _same_structure(
     reference: Trace, left: Integers, candidate: Trace, right: Integers, starts: list[Integers]
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+) -> Flags:
     """Whether two calls have the same tensors under the same paths; decided once per distinct pair of trees."""
     count_left, count_right = (
         starts[side][positions + 1] - starts[side][positions] for side, positions in ((0, left), (1, right))
@@ -89,7 +92,7 @@ def _same_structure(
         ],
         axis=1,
     )
-    distinct, inverse = np.unique(trees, axis=0, return_inverse=True)
+    distinct, inverse = distinct_rows(trees)
     paths: list[dict[int, dict[int, str]]] = [{}, {}]
 
     def paths_of(side: int, number: int) -> dict[int, str]:
@@ -102,8 +105,10 @@ def _same_structure(
         [paths_of(0, a) == paths_of(1, c) and paths_of(0, b) == paths_of(1, d) for a, b, c, d in distinct.tolist()],
         dtype=bool,
     )
-    found = count_left == count_right
-    return found & alike[inverse.reshape(-1)] if len(distinct) else found
+    found: Flags = count_left == count_right
+    if len(distinct):
+        found &= alike[inverse]
+    return found
 
 
 def _expand(rows: Integers, left: Integers, right: Integers, starts: list[Integers], reference: Trace) -> Integers:

@@ -23,13 +23,13 @@ from trueline.store.trace import Layout, Trace
 
 MEASURED = np.dtype(
     [
+        ("count", "<i8"),
         ("distance", "<f8"),  # |reference - candidate| / |reference|; NaN where nothing was measured
         ("peak", "<f8"),  # the largest absolute error, in units of the reference's largest magnitude
         ("cosine", "<f8"),
         ("equal", "?"),
         ("estimated", "?"),  # from sketches, not from bytes
         ("note", "<i4"),  # why nothing was measured: a position in NOTES
-        ("count", "<i8"),
         ("rms", "<f8"),  # root mean square of the reference's finite elements
         ("mean", "<f8"),
         ("smallest", "<f8"),  # smallest magnitude of the reference that is not zero, to a factor of two
@@ -123,7 +123,8 @@ class Measurer:
             _by_layout(trace, pairs[:, column], lambda layout: numbers.setdefault(layout.dtype, len(numbers)))
             for trace, column in zip(self._traces, (1, 3), strict=True)
         ]
-        return codes[0] == codes[1]
+        same: Columns = codes[0] == codes[1]
+        return same
 
     def _worth_reading(self, pairs: Integers, rows: Columns) -> Places:
         """Pairs of which both sides kept the bytes and which no digest has shown to be equal."""

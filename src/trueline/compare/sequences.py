@@ -8,6 +8,7 @@ shortest edit script, as long as that stays cheap.
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,33 +21,67 @@ _EDITS = 400
 """Edit scripts longer than this are not looked for: the cost grows with the square."""
 
 
-def align(reference: Keys, candidate: Keys) -> Pairs:
-    """Pairs (position in reference, position in candidate) of equal items, both rising."""
-    found: Pairs = []
+def align(reference: Keys, candidate: Keys) -> Keys:
+    """Rows (position in reference, position in candidate) of equal items, both columns rising."""
+    found: list[Keys] = []
     gaps = [(0, len(reference), 0, len(candidate))]
     while gaps:
         a_start, a_end, b_start, b_end = gaps.pop()
         head = _common_head(reference[a_start:a_end], candidate[b_start:b_end])
-        found.extend(zip(range(a_start, a_start + head), range(b_start, b_start + head), strict=True))
+        found.append(_run(a_start, b_start, head))
         a_start, b_start = a_start + head, b_start + head
         tail = _common_head(reference[a_start:a_end][::-1], candidate[b_start:b_end][::-1])
         a_end, b_end = a_end - tail, b_end - tail
-        found.extend(zip(range(a_end, a_end + tail), range(b_end, b_end + tail), strict=True))
+        found.append(_run(a_end, b_end, tail))
         if a_start == a_end or b_start == b_end:
             continue
         a, b = reference[a_start:a_end], candidate[b_start:b_end]
-        anchors = _anchors(a, b)
+        anchors = _anchors(a, b) or _shortest_edit(a.tolist(), b.tolist())
         if not anchors:
-            found.extend((a_start + i, b_start + j) for i, j in _shortest_edit(a.tolist(), b.tolist()))
             continue
-        previous_a, previous_b = a_start, b_start
-        for i, j in anchors:
-            found.append((a_start + i, b_start + j))
-            gaps.append((previous_a, a_start + i, previous_b, b_start + j))
-            previous_a, previous_b = a_start + i + 1, b_start + j + 1
-        gaps.append((previous_a, a_end, previous_b, b_end))
-    found.sort()
+        found.append(np.array(anchors, dtype=np.int64) + (a_start, b_start))
+        edges = [(-1, -1), *anchors, (len(a), len(b))]
+        gaps += [
+            (a_start + i + 1, a_start + k, b_start + j + 1, b_start + m)
+            for (i, j), (k, m) in pairwise(edges)
+            if k > i + 1 and m > j + 1
+        ]
+    rows = np.concatenate(found) if found else np.empty((0, 2), dtype=np.int64)
+    return rows[np.argsort(rows[:, 0], kind="stable")]
+
+
+def distinct_rows(columns: Keys) -> tuple[Keys, Keys]:
+    """The distinct rows of a table of integers, and for each row which of them it is. Packs each row into one number
+    as far as that goes, which is much faster than comparing rows."""
+    if not len(columns):
+        return columns, np.empty(0, dtype=np.int64)
+    packed = np.zeros(len(columns), dtype=np.int64)
+    room = 1
+    for column in columns.T:
+        lowest, extent = int(column.min()), int(column.max()) - int(column.min()) + 1
+        if room * extent >= 1 << 62:
+            packed = np.unique(packed, return_inverse=True)[1].reshape(-1)
+            room = int(packed.max()) + 1
+        packed = packed * extent + (column - lowest)
+        room *= extent
+    _, first, inverse = np.unique(packed, return_index=True, return_inverse=True)
+    return columns[first], inverse.reshape(-1)
+
+
+def occurrence(keys: Keys) -> Keys:
+    """How often the same key came before, for each place."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(keys) else order
+    counts = np.diff(np.append(starts, len(keys)))
+    found = np.empty(len(keys), dtype=np.int64)
+    found[order] = np.arange(len(keys)) - np.repeat(starts, counts)
     return found
+
+
+def _run(a_start: int, b_start: int, length: int) -> Keys:
+    steps = np.arange(length, dtype=np.int64)
+    return np.stack([a_start + steps, b_start + steps], axis=1)
 
 
 def longest_rising(values: list[int]) -> list[int]:
@@ -101,12 +136,14 @@ def _windows(keys: Keys, width: int) -> Keys:
     mixed = np.zeros(count, dtype=np.uint64)
     for offset in range(width):
         mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + keys[offset : offset + count].astype(np.uint64) + np.uint64(1)
-    return mixed.view(np.int64)
+    numbers: Keys = mixed.view(np.int64)
+    return numbers
 
 
 def _once(keys: Keys) -> Keys:
     values, counts = np.unique(keys, return_counts=True)
-    return values[counts == 1]
+    single: Keys = values[counts == 1]
+    return single
 
 
 def _shortest_edit(a: list[int], b: list[int]) -> Pairs:

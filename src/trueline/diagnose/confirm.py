@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trueline.diagnose.table import RankTable
+from trueline.ops.facts import Kind, facts_of
 from trueline.records import Call, Phase
 from trueline.store.columns import NONE
 
@@ -62,7 +63,15 @@ class Court:
             if isinstance(found, str):
                 return Trial(None, f"it could not be replayed: {found}")
             sides.append(found)
-        return _conclude(sides[0], sides[1], self._table.on_different_devices(row))
+        return _conclude(sides[0], sides[1], self._coarsest(row))
+
+    def _coarsest(self, row: int) -> float:
+        """The unit roundoff of what a call may have worked in unseen: TF32, or autocast inside of it."""
+        facts = facts_of(self._table.api(row))
+        if facts.composite and self._table.precision.autocast:
+            return self._table.precision.autocast
+        contracts = facts.kind is Kind.CONTRACTION and self._table.precision.on_different_devices(row)
+        return _TENSOR_FLOAT if contracts else 0.0
 
     def _assess(self, row: int, side: int) -> Assessment | str:
         # Imported here: comparing must not need a framework unless it replays.
@@ -73,10 +82,14 @@ class Court:
             return "only one side makes this call"
         call = self._table.traces[side].call(position, statistics=False)
         try:
-            return assess(Recorded(call, self._table.readers[side].tensor, self._forward(call, side)))
+            return assess(
+                Recorded(
+                    call, self._table.readers[side].tensor, self._forward(call, side), self._table.precision.pooled(row)
+                )
+            )
         except Unreplayable as error:
             return str(error)
-        except Exception as error:  # whatever a foreign kernel raises on recorded data must not end the comparison
+        except Exception as error:  # noqa: BLE001 - whatever a kernel raises on recorded data must not end this
             return f"{type(error).__name__}: {str(error)[:120]}"
 
     def _forward(self, call: Call, side: int) -> Call | None:
@@ -86,12 +99,11 @@ class Court:
         return None if position == NONE else self._table.traces[side].call(position, statistics=False)
 
 
-def excess(one: Assessment, coarse: bool = False) -> float:
+def excess(one: Assessment, coarse: float = 0.0) -> float:
     """By which factor an output is worse than what is allowed; above 1.0 it is wrong."""
     half = one.roundoff > 1e-4
     floor = (_FLOOR_HALF if half else _FLOOR_SINGLE) * one.roundoff
-    if coarse and not half:
-        floor = max(floor, _TENSOR_FLOAT / 4)
+    floor = max(floor, coarse)
     margin = _MARGIN_HALF if half else _MARGIN_SINGLE
     allowed = margin * max(one.honest, floor)
     allowed_peak = _PEAK_MARGIN * margin * max(one.honest_peak, floor)
@@ -100,7 +112,7 @@ def excess(one: Assessment, coarse: bool = False) -> float:
     return max(one.error / allowed, one.peak / allowed_peak)
 
 
-def _conclude(candidate: Assessment, reference: Assessment, coarse: bool) -> Trial:
+def _conclude(candidate: Assessment, reference: Assessment, coarse: float) -> Trial:
     evidence = {
         "candidate_error": candidate.error,
         "candidate_honest": candidate.honest,

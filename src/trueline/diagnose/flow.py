@@ -18,7 +18,7 @@ from trueline.compare import Match
 from trueline.diagnose.table import RankTable
 from trueline.ops.facts import Kind, facts_of
 from trueline.records import Phase
-from trueline.store.columns import NONE, Integers
+from trueline.store.columns import NONE, PHASES, Integers
 
 _SOURCE_DATA = 1e-3
 """A difference of data beyond this is no rounding. Parameters and state of optimizers may have drifted apart
@@ -90,19 +90,17 @@ class Flow:
         distance = table.measured["distance"][table.pair[suspects]]
         suspects = suspects[(distance > 0.0)]
         found: list[Break] = []
-        seen: set[tuple[int, int]] = set()
-        apart = self._state_distance(suspects)
+        seen: set[int] = set()
         for leaf in suspects.tolist():
-            tensors = int(table.pair[leaf])
-            if (tensors, 0) in seen:
+            if int(table.pair[leaf]) in seen:
                 continue
-            seen.add((tensors, 0))
-            one = self._break(leaf, int(makers[0][leaf]), int(makers[1][leaf]), apart)
+            seen.add(int(table.pair[leaf]))
+            one = self._break(leaf, int(makers[0][leaf]), int(makers[1][leaf]))
             if one is not None:
                 found.append(one)
         return sorted(found, key=lambda item: item.row)
 
-    def _break(self, leaf: int, left: int, right: int, apart: float) -> Break | None:
+    def _break(self, leaf: int, left: int, right: int) -> Break | None:
         table = self._table
         row = int(table.leaves.row[leaf])
         evidence = table.tensor_at(leaf)
@@ -110,7 +108,7 @@ class Flow:
         if evidence.distance <= 2.0 * evidence.roundoff + noise:
             return None
         if left == right == NONE:
-            return self._from_outside(row, leaf, apart)
+            return self._from_outside(row, leaf)
         names = [self._name(maker) for maker in (left, right)]
         reason = f"{evidence.path} comes from {names[1]}, in the reference from {names[0]}, and differs by {evidence.distance:.2g}"
         if right != NONE and table.alignment.match[right] == int(Match.EXTRA):
@@ -122,7 +120,7 @@ class Flow:
             )
         return Break(row, leaf, reason, True)
 
-    def _from_outside(self, row: int, leaf: int, apart: float) -> Break | None:
+    def _from_outside(self, row: int, leaf: int) -> Break | None:
         table = self._table
         evidence = table.tensor_at(leaf)
         if table.phase(row) is Phase.BACKWARD or facts_of(table.api(row)).kind is Kind.COLLECTIVE:
@@ -132,17 +130,23 @@ class Flow:
             return Break(row, leaf, f"{what}: the runs were given different data", True)
         state = table.requires_grad(leaf) or table.context(row) == "optimizer"
         if state:
-            return Break(row, leaf, f"{what}: parameters or state differ", apart > _STATE)
+            return Break(row, leaf, f"{what}: parameters or state differ", self._state_distance > _STATE)
         return Break(row, leaf, f"{what}: data or buffers differ", evidence.distance > _SOURCE_DATA)
 
-    def _state_distance(self, leaves: Integers) -> float:
-        """How far apart all state that no recorded call made lies, together."""
+    @cached_property
+    def _state_distance(self) -> float:
+        """How far apart all parameters lie together, as the forward calls first saw them."""
         table = self._table
-        makers = self.makers
-        outside = np.flatnonzero(
-            (makers[0] == NONE) & (makers[1] == NONE) & (table.pair != NONE) & ~table.leaves.output
-        )
-        rows = table.measured[np.unique(table.pair[outside])] if len(outside) else table.measured[:0]
+        leaves = table.leaves
+        chosen = (self.makers[0] == NONE) & (self.makers[1] == NONE) & (table.pair != NONE) & ~leaves.output
+        trace = table.traces[1]
+        positions = table.alignment.candidate[leaves.row]
+        chosen &= trace.column("phase")[positions] == PHASES.index(Phase.FORWARD)
+        wanting = [number for number, layout in trace.layouts.items() if layout.requires_grad]
+        chosen &= np.isin(trace.visits[leaves.candidate, 4], wanting)
+        optimizer = [number for number, name in trace.names.items() if name == "optimizer"]
+        chosen &= ~np.isin(trace.column("context")[positions], optimizer)
+        rows = table.measured[np.unique(table.pair[chosen])]
         rows = rows[np.isfinite(rows["distance"])]
         squares = np.square(rows["rms"]) * rows["count"]
         total = float(squares.sum())

@@ -99,8 +99,9 @@ def _first_fault(table: RankTable, breaks: dict[int, Break], court: Court | None
 def _hidden_fault(table: RankTable, court: Court) -> Suspect | None:
     """Replays the calls nearest to their limits; the earliest guilty one counts."""
     plain = table.alignment.match <= int(Match.MOVED)
-    ratio = np.where(plain & (table.limit > 0.0), table.output_distance / table.limit, 0.0)
-    ratio = np.where(np.isfinite(ratio), ratio, 0.0)
+    bounded = plain & (table.limit > 0.0) & np.isfinite(table.limit) & np.isfinite(table.output_distance)
+    ratio = np.zeros(len(table))
+    np.divide(table.output_distance, table.limit, out=ratio, where=bounded)
     likely = np.argsort(-ratio, kind="stable")[:_HIDDEN]
     for row in sorted(int(row) for row in likely if ratio[row] > 0.0):
         if court.time_is_up:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 
 from trueline.diagnose.comparison import Comparison
+from trueline.diagnose.judging import judge_table
 from trueline.diagnose.origin import find_origin
 from trueline.diagnose.table import Progress, RankTable
 from trueline.errors import UsageError
@@ -47,7 +48,7 @@ def compare_runs(
         chosen = _common_steps(readers[0].steps, readers[1].steps, steps, rank, notes)
         table = RankTable(readers, chosen)
         table.measure(progress)
-        table.judge(rule, progress)
+        judge_table(table, rule, progress)
         tables.append(table)
     missing = {
         "reference": tuple(

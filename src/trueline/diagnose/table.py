@@ -14,9 +14,10 @@ import numpy as np
 
 from trueline.compare import MEASURED, Alignment, Match, Measurer, align_calls, pair_leaves
 from trueline.compare.measure import NOTES
+from trueline.diagnose.precision import Precision
 from trueline.dtypes import DType, dtype_named
 from trueline.errors import UsageError
-from trueline.judge import CallEvidence, Judgement, Standard, TensorEvidence
+from trueline.judge import CallEvidence, Judgement, TensorEvidence
 from trueline.numerics.layout import to_measurement
 from trueline.ops.facts import facts_of
 from trueline.records import Measurement, Phase, Verdict
@@ -25,6 +26,7 @@ from trueline.store.reader import RankReader
 from trueline.store.trace import Trace
 
 _COLUMN = {name: position for position, name in enumerate(CALL_COLUMNS)}
+_NOTE = (MEASURED.names or ()).index("note")
 _UNKNOWN = DType("unknown", -1, 0, "b", "|u1", None)
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -58,11 +60,10 @@ class RankTable:
         self._exact = np.zeros(0, dtype=np.int64)
         self.bytes_read = 0
         self._digests = False
+        self.precision = Precision(self)
 
     def __len__(self) -> int:
         return len(self.alignment)
-
-    # ------------------------------------------------------------------ measuring
 
     def measure(self, progress: Progress | None = None) -> None:
         """Measures every distinct pair of tensors once."""
@@ -105,31 +106,6 @@ class RankTable:
         ):
             np.maximum.at(column, self.leaves.row[chosen], distance[chosen])
 
-    # ------------------------------------------------------------------ judging
-
-    def judge(self, standard: Standard, progress: Progress | None = None) -> None:
-        """Judges every row. Rows whose tensors are all equal pass without asking; the others are shown to the
-        standard one by one."""
-        only = self.alignment.match >= int(Match.EXTRA)
-        for match, text in (
-            (Match.EXTRA, "only the candidate makes this call"),
-            (Match.MISSING, "only the reference makes this call"),
-        ):
-            self._set_reason(np.flatnonzero(self.alignment.match == int(match)), text)
-        equal = self._all_equal()
-        self.verdict[equal] = int(Verdict.PASS)
-        self.limit[equal] = 0.0
-        self._set_reason(np.flatnonzero(equal), "equal")
-        rest = np.flatnonzero(~only & ~equal)
-        drift = self.drift
-        for number, row in enumerate(rest.tolist()):
-            evidence = self.evidence(row)
-            if evidence.rewired:
-                evidence.background = float(drift[row])
-            self.set_judgement(row, standard.judge(evidence))
-            if progress is not None and number % 4096 == 0:
-                progress(f"rank {self.rank}: calls", number, len(rest))
-
     @cached_property
     def drift(self) -> Floats:
         """For each row, the largest output distance of any row before it (calls of the same name only)."""
@@ -137,31 +113,18 @@ class RankTable:
         before = np.concatenate([[0.0], np.maximum.accumulate(plain)[:-1]]) if len(plain) else plain
         return np.where(np.isfinite(before), before, np.inf)
 
-    def _all_equal(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        paired = self.pair != NONE
-        same = np.zeros(len(self.pair), dtype=bool)
-        if len(self.measured):
-            same[paired] = self.measured["equal"][self.pair[paired]]
-        differing = np.zeros(len(self), dtype=bool)
-        differing[self.leaves.row[~same]] = True
-        has_output = np.zeros(len(self), dtype=bool)
-        has_output[self.leaves.row[self.leaves.output]] = True
-        return has_output & ~differing & (self.alignment.match <= int(Match.RENAMED))
-
     def set_judgement(self, row: int, judgement: Judgement) -> None:
         self.verdict[row] = int(judgement.verdict)
         self.limit[row] = np.nan if judgement.limit is None else judgement.limit
         self.inherited[row] = judgement.inherited
         self.idle[row] = judgement.idle
-        self._set_reason([row], judgement.reason)
+        self.set_reason([row], judgement.reason)
 
-    def _set_reason(self, rows: Any, text: str) -> None:
+    def set_reason(self, rows: Any, text: str) -> None:
         number = self._reason_numbers.setdefault(text, len(self.reasons))
         if number == len(self.reasons):
             self.reasons.append(text)
         self.reason[rows] = number
-
-    # ------------------------------------------------------------------ evidence
 
     def api(self, row: int) -> str:
         return self._texts(row, "api")
@@ -216,9 +179,13 @@ class RankTable:
             if forward != NONE:
                 given, returned = self.tensors(forward)
                 saved = given + returned
+            pooled = self.precision.pooled(row)
+            outputs = [output for output in outputs if output.path not in pooled]
         positions = int(self.alignment.reference[row]), int(self.alignment.candidate[row])
         result = [
-            None if outputs else trace.trees.get(int(trace.columns[position, _COLUMN["result"]]))
+            None
+            if outputs or phase is Phase.BACKWARD
+            else trace.trees.get(int(trace.columns[position, _COLUMN["result"]]))
             for trace, position in zip(self.traces, positions, strict=True)
         ]
         return CallEvidence(
@@ -229,7 +196,8 @@ class RankTable:
             saved=saved,
             result=(result[0], result[1]),
             rewired=self.alignment.match[row] > int(Match.MOVED),
-            reduced_precision=self.on_different_devices(row),
+            reduced_precision=self.precision.on_different_devices(row),
+            autocast=self.precision.autocast,
         )
 
     def tensors(self, row: int, measurements: bool = False) -> tuple[list[TensorEvidence], list[TensorEvidence]]:
@@ -245,7 +213,7 @@ class RankTable:
         visit = right if side else left
         position = int((self.alignment.candidate if side else self.alignment.reference)[row])
         path = self.traces[side].path_of(position, int(self.traces[side].visits[visit, 1]))
-        dtypes = [self._layout(0, left), self._layout(1, right)]
+        dtypes = [self.layout(0, left), self.layout(1, right)]
         shape = dtypes[side][1]
         if left == NONE or right == NONE:
             only = "candidate" if side else "reference"
@@ -253,47 +221,12 @@ class RankTable:
             return TensorEvidence(
                 path, dtypes[side][0], dtypes[side][0], shape, 0, nan, nan, nan, False, False, only=only
             )
-        pair = int(self.pair[leaf])
-        (
-            distance,
-            peak,
-            cosine,
-            equal,
-            estimated,
-            note,
-            count,
-            rms,
-            mean,
-            smallest,
-            largest,
-            zeros_differ,
-            bad_reference,
-            bad_candidate,
-            bad_mismatch,
-        ) = self.measured[pair].item()
-        return TensorEvidence(
-            path,
-            dtypes[0][0],
-            dtypes[1][0],
-            shape,
-            count,
-            distance,
-            peak,
-            cosine,
-            equal,
-            estimated,
-            NOTES[note],
-            rms,
-            mean,
-            smallest,
-            largest,
-            zeros_differ,
-            bad_reference,
-            bad_candidate,
-            bad_mismatch,
-            dtypes[0][1] == shape,
-            measurement=self.measurement(leaf) if measurements else None,
-        )
+        values = list(self.measured[int(self.pair[leaf])].item())
+        values[_NOTE] = NOTES[values[_NOTE]]
+        found = TensorEvidence(path, dtypes[0][0], dtypes[1][0], shape, *values)
+        found.same_shape = dtypes[0][1] == shape
+        found.measurement = self.measurement(leaf) if measurements else None
+        return found
 
     def tensor_at(self, leaf: int, measurements: bool = False) -> TensorEvidence:
         return self._tensor(int(self.leaves.row[leaf]), leaf, measurements)
@@ -316,7 +249,7 @@ class RankTable:
         number = int(self._exact[int(self.pair[leaf])])
         return None if number == NONE else to_measurement(self._comparisons[number])
 
-    def _layout(self, side: int, visit: int) -> tuple[DType, tuple[int, ...]]:
+    def layout(self, side: int, visit: int) -> tuple[DType, tuple[int, ...]]:
         if visit == NONE:
             return _UNKNOWN, ()
         number = int(self.traces[side].visits[visit, 4])
@@ -330,18 +263,12 @@ class RankTable:
     def _layouts(self) -> tuple[dict[int, tuple[DType, tuple[int, ...]]], dict[int, tuple[DType, tuple[int, ...]]]]:
         return {}, {}
 
-    def on_different_devices(self, row: int) -> bool:
-        """Whether one side ran on an accelerator and the other did not."""
-        kinds = []
-        leaf = int(self.first_leaf[row])
-        if leaf >= int(self.last_leaf[row]):
-            return False
-        for side, visit in enumerate((int(self.leaves.reference[leaf]), int(self.leaves.candidate[leaf]))):
-            if visit == NONE:
-                return False
-            device = self.traces[side].layouts[int(self.traces[side].visits[visit, 4])].device
-            kinds.append(device.partition(":")[0])
-        return kinds[0] != kinds[1]
+    def units(self, side: int, layouts: Integers) -> Floats:
+        """The unit roundoff of each of many layouts of one side."""
+        distinct, inverse = np.unique(layouts, return_inverse=True)
+        known = self.traces[side].layouts
+        values = [_dtype(known[number].dtype).epsilon / 2 for number in distinct.tolist()]
+        return np.array(values, dtype=np.float64)[inverse]
 
 
 def _dtype(name: str) -> DType:

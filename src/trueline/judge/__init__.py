@@ -7,7 +7,7 @@ ptdbg         the rule of ptdbg_ascend
 registry      standards by name
 """
 
-from trueline.judge.evidence import CallEvidence, Judgement, Standard, TensorEvidence
+from trueline.judge.evidence import CallEvidence, Judgement, OutputColumns, Screening, Standard, TensorEvidence
 from trueline.judge.honest import Honest
 from trueline.judge.ptdbg import Ptdbg
 from trueline.judge.registry import STANDARDS, standard_named
@@ -17,7 +17,9 @@ __all__ = [
     "CallEvidence",
     "Honest",
     "Judgement",
+    "OutputColumns",
     "Ptdbg",
+    "Screening",
     "Standard",
     "TensorEvidence",
     "standard_named",

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from trueline.dtypes import DType
 from trueline.ops.facts import Facts
 from trueline.records import Measurement, Phase, Verdict
 from trueline.tree import Tree
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(slots=True)
@@ -68,6 +73,8 @@ class CallEvidence:
     result: tuple[Tree, Tree] = (None, None)
     rewired: bool = False
     reduced_precision: bool = False
+    autocast: float = 0.0
+    """The unit roundoff of the type to which autocast rounds on one side only; 0.0 where there is none."""
     background: float = 0.0
     """For rewired calls: how far the two runs had drifted apart before."""
 
@@ -85,6 +92,16 @@ class Judgement:
     idle: bool = False
 
 
+@dataclass(slots=True)
+class OutputColumns:
+    """Many measured outputs at once, for a first look: one entry of each column for each output."""
+
+    distance: Floats
+    peak: Floats
+    roundoff: Floats
+    estimated: Flags
+
+
 class Standard(Protocol):
     """A named rule. ``judge`` is pure: the same evidence gives the same judgement."""
 
@@ -92,6 +109,15 @@ class Standard(Protocol):
     def name(self) -> str: ...
 
     def judge(self, evidence: CallEvidence) -> Judgement: ...
+
+
+@runtime_checkable
+class Screening(Protocol):
+    """What a standard may offer besides, so that Runs of hundreds of thousands of calls are judged quickly."""
+
+    def within_rounding(self, columns: OutputColumns) -> Floats:
+        """For each output the distance that passes whatever the inputs were, negative where only ``judge`` can tell.
+        Asked for operators that do arithmetic, about outputs whose NaN and Inf are alike."""
 
 
 def _unit(dtype: DType) -> float:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from trueline.judge.evidence import CallEvidence, Judgement, TensorEvidence
-from trueline.judge.sensitivity import Limit, limit_of
+from trueline.judge.evidence import CallEvidence, Floats, Judgement, OutputColumns, TensorEvidence
+from trueline.judge.sensitivity import Limit, least_limits, limit_of
 from trueline.ops.facts import Kind
 from trueline.records import Phase, Verdict
 from trueline.tree import Tree, render
@@ -41,6 +41,9 @@ class Honest:
         assert worst is not None
         worst.limits = limits
         return worst
+
+    def within_rounding(self, columns: OutputColumns) -> Floats:
+        return least_limits(columns)
 
 
 def _rank(judgement: Judgement) -> tuple[int, bool, float]:
@@ -92,7 +95,8 @@ def _limit(evidence: CallEvidence, output: TensorEvidence) -> Limit:
     limit = limit_of(evidence, output)
     if exact and limit.inherited > 0.0:
         return Limit(0.0, math.inf, math.inf)  # counts, masks and indices jump
-    if exact or (evidence.facts.exact and evidence.phase is Phase.FORWARD and same_dtype):
+    bound = evidence.facts.exact and evidence.phase is Phase.FORWARD and same_dtype
+    if exact or (bound and all(tensor.equal for tensor in evidence.inputs)):
         limit.rounding = 0.0
     return limit
 
@@ -148,7 +152,11 @@ def _not_measured(evidence: CallEvidence, output: TensorEvidence) -> Judgement:
 def _judge_values(evidence: CallEvidence) -> Judgement:
     """Calls that return no tensors: plain values are compared as they are."""
     reference, candidate = evidence.result
+    if evidence.phase is Phase.BACKWARD:
+        return Judgement(Verdict.NOT_COMPARED, "no gradient left that both sides have")
     if _empty(reference) and _empty(candidate):
+        if evidence.facts.in_place and evidence.inputs:
+            return Judgement(Verdict.NOT_COMPARED, "works in place, but what it changed was not recorded")
         return Judgement(Verdict.NOT_COMPARED, "returns nothing to compare", idle=True)
     if reference == candidate:
         return Judgement(Verdict.PASS, "returned the same value", 0.0)

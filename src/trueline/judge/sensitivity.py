@@ -12,7 +12,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trueline.judge.evidence import CallEvidence, TensorEvidence
+import numpy as np
+
+from trueline.judge.evidence import CallEvidence, Floats, OutputColumns, TensorEvidence
 from trueline.ops.facts import Kind
 from trueline.records import Phase
 
@@ -29,6 +31,8 @@ _FREEDOM = 4.0
 _SKETCH_FLOOR = 3e-6
 """Below this, a distance estimated from sketches is noise of the sketches."""
 _KINK = 3.0
+_PEAK = 16.0
+"""How much larger than the limit the error of a single element may be, in units of the largest one."""
 _LOSSES = frozenset(
     {"nll_loss", "cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "ctc_loss"}
 )
@@ -42,13 +46,15 @@ _MEANS = _LOSSES | frozenset(
 
 @dataclass(slots=True)
 class Effect:
-    """The effect of one input on one output: ``amplification`` for small changes, ``growth`` of rounding inside, and
-    ``kinked`` where a change of size d flips a share d of the elements, which shows as its square root."""
+    """The effect of one input on one output: ``amplification`` for small changes, ``growth`` of rounding inside,
+    ``kinked`` where a change of size d flips a share d of the elements, which shows as its square root, and
+    ``coarse_sums`` where libraries are known to sum half precision in half precision."""
 
     tensor: TensorEvidence
     amplification: float
     growth: float = 1.0
     kinked: bool = False
+    coarse_sums: bool = False
 
 
 @dataclass(slots=True)
@@ -65,18 +71,21 @@ class Limit:
 
     @property
     def peak(self) -> float:
-        return 16.0 * (self.rounding + self.inherited_peak)
+        return _PEAK * (self.rounding + self.inherited_peak)
 
 
 def limit_of(evidence: CallEvidence, output: TensorEvidence) -> Limit:
     """What honest arithmetic explains of the difference of one output."""
     effects = effects_on(evidence, output)
     unit = output.roundoff
+    if unit and evidence.facts.composite:
+        unit = max(unit, evidence.autocast)
     rounding = (_OUTPUT_HALF if unit > 1e-4 else _OUTPUT_SINGLE) * unit
     inherited = peak = 0.0
     for effect in effects:
         tensor = effect.tensor
-        step = min(unit, _ACCUMULATOR) * _SUMMATION * effect.growth + _input_rounding(evidence, tensor, unit)
+        summed_in = unit if effect.coarse_sums else min(unit, _ACCUMULATOR)
+        step = summed_in * _SUMMATION * effect.growth + _input_rounding(evidence, tensor, unit)
         rounding += _times(effect.amplification, step)
         distance = tensor.distance if tensor.measured else 0.0
         if distance > 0.0:
@@ -89,6 +98,14 @@ def limit_of(evidence: CallEvidence, output: TensorEvidence) -> Limit:
     if output.estimated:
         rounding = max(rounding, _SKETCH_FLOOR)
     return Limit(rounding, inherited, max(peak, inherited))
+
+
+def least_limits(columns: OutputColumns) -> Floats:
+    """What every limit of ``limit_of`` is at least, for many outputs at once; negative for exact types
+    and where an element spikes."""
+    least = np.where(columns.roundoff > 1e-4, _OUTPUT_HALF, _OUTPUT_SINGLE) * columns.roundoff
+    least = np.where(columns.estimated, np.maximum(least, _SKETCH_FLOOR), least)
+    return np.where((columns.peak > _PEAK * least) | (columns.roundoff == 0.0), -1.0, least)
 
 
 def _input_rounding(evidence: CallEvidence, tensor: TensorEvidence, unit: float) -> float:
@@ -156,8 +173,9 @@ def _product(evidence: CallEvidence, inputs: list[TensorEvidence], output: Tenso
 
 
 def _singular(evidence: CallEvidence, inputs: list[TensorEvidence], output: TensorEvidence) -> list[Effect]:
+    """Steep for changes of the inputs, but equal inputs give results that are right to a few roundings each."""
     return [
-        Effect(tensor, max(1.0, _scale(tensor, output), _ratio(tensor.rms, tensor.smallest)), kinked=True)
+        Effect(tensor, max(1.0, _scale(tensor, output), _ratio(tensor.rms, tensor.smallest)), 0.0, kinked=True)
         for tensor in inputs
     ]
 
@@ -295,11 +313,11 @@ def _normalization_backward(
     for tensor in inputs:
         if len(output.shape) <= 1:  # weight and bias: sums over everything else
             length = max(1.0, tensor.count / max(output.count, 1))
-            best = max(1.0, math.sqrt(length) * _ratio(tensor.rms, output.rms))
+            best = max(1.0, 2.0 * math.sqrt(length) * _ratio(tensor.rms, output.rms))
         else:
             length = 16.0
             best = max(1.0, _ratio(tensor.rms * max(weights, default=1.0) / deviation, output.rms))
-        effects.append(Effect(tensor, best, math.sqrt(length)))
+        effects.append(Effect(tensor, best, math.sqrt(length), coarse_sums=len(output.shape) <= 1))
         effects += [Effect(other, best * (spread if other is normalized else 1.0)) for other in saved]
     return effects
 

@@ -9,6 +9,7 @@ batch over threads.
 from __future__ import annotations
 
 import os
+import struct
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -32,6 +33,7 @@ from trueline.numerics.layout import (
 from trueline.records import Measurement, Statistics
 
 __all__ = [
+    "RowReducer",
     "available",
     "compare",
     "compare_batch",
@@ -52,6 +54,9 @@ def _load_kernels() -> ModuleType | None:
 
 
 _KERNELS = _load_kernels()
+_CONTIGUOUS = struct.Struct(f"<Qqii{2 * MAX_DIMENSIONS}q")
+_ZEROS = (0,) * (MAX_DIMENSIONS - 1)
+_ROW_BYTES = STATISTICS.itemsize
 
 
 def _kernels() -> ModuleType | None:
@@ -93,6 +98,41 @@ def reduce_batch(descriptors: NDArray[np.void], out: NDArray[np.void], *, digest
         fallback.reduce_batch(descriptors, out, digest=digest)
     else:
         kernels.reduce(_address(descriptors), len(descriptors), _address(out), int(digest))
+
+
+class RowReducer:
+    """Fills a table of ``STATISTICS`` rows one at a time, with as little overhead per tensor as Python allows."""
+
+    def __init__(self, out: NDArray[np.void], *, digest: bool) -> None:
+        _check_table(out, STATISTICS, len(out))
+        self._out = out
+        self._digest = digest
+        self._table = np.zeros(1, DESCRIPTOR)
+        self._buffer = memoryview(self._table.view(np.uint8))
+        self._table_address = _address(self._table)
+        self._out_address = _address(out)
+        kernels = _kernels()
+        self._kernel = None if kernels is None else kernels.reduce
+
+    def contiguous(self, row: int, pointer: int, code: int, numel: int) -> None:
+        """Reads a contiguous tensor in CPU memory into a row."""
+        _CONTIGUOUS.pack_into(self._buffer, 0, pointer, numel, code, 1, numel, *_ZEROS, 1, *_ZEROS)
+        self._run(row)
+
+    def strided(
+        self, row: int, pointer: int, code: int, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> bool:
+        """Reads a strided one; False, with nothing done, where it must be made contiguous first."""
+        if not pack_descriptor(self._table, 0, pointer, code, shape, strides):
+            return False
+        self._run(row)
+        return True
+
+    def _run(self, row: int) -> None:
+        if self._kernel is None:
+            fallback.reduce_batch(self._table, self._out[row : row + 1], digest=self._digest)
+        else:
+            self._kernel(self._table_address, 1, self._out_address + row * _ROW_BYTES, self._digest)
 
 
 def compare_batch(references: NDArray[np.void], candidates: NDArray[np.void], out: NDArray[np.void]) -> None:

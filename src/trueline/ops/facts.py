@@ -49,11 +49,17 @@ class Facts:
 
     name: str
     kind: Kind
+    in_place: bool = False
 
     @property
     def exact(self) -> bool:
         """Whether equal inputs must give equal bits, whatever the kernel."""
         return self.kind in (Kind.MOVE, Kind.SELECT, Kind.DISCRETE)
+
+    @property
+    def composite(self) -> bool:
+        """Whether autocast reaches inside without showing in the dtypes of inputs and outputs."""
+        return self.kind is Kind.OTHER or self.name in _COMPOSITE
 
 
 _TABLE: dict[Kind, str] = {
@@ -64,8 +70,8 @@ _TABLE: dict[Kind, str] = {
         flipud rot90 repeat repeat_interleave tile unfold view_as reshape_as as_strided diagonal diag diag_embed tril
         triu pad constant_pad_nd pixel_shuffle pixel_unshuffle data requires_grad item tolist numpy one_hot
         masked_fill fill zero zeros_like ones_like full_like new_zeros new_ones new_full zeros ones
-        full arange as_tensor tensor real imag view_as_real view_as_complex swapaxes index_fill
-        index_copy scatter masked_scatter chunk adjoint resolve_conj resolve_neg lift_fresh where copysign
+        full arange as_tensor tensor real imag view_as_real view_as_complex index_fill
+        index_copy scatter masked_scatter adjoint resolve_conj resolve_neg lift_fresh where copysign
         positive pin_memory identity narrow_copy unsafe_chunk unsafe_split meshgrid broadcast_tensors
         to block_diag atleast_1d atleast_2d atleast_3d column_stack row_stack channel_shuffle
         """,
@@ -84,7 +90,7 @@ _TABLE: dict[Kind, str] = {
     Kind.PRODUCT: "mul square outer addr hadamard kron",
     Kind.SINGULAR: """
         div reciprocal rsqrt sqrt log log2 log10 log1p pow float_power addcdiv _fused_adamw _fused_adam _fused_sgd
-        _fused_adagrad asin acos atanh acosh tan lgamma digamma erfinv logit normalize cosine_similarity renorm
+        _fused_adagrad asin acos atanh acosh tan lgamma digamma erfinv logit normalize renorm
         clip_grad_norm hypot atan2 xlogy
         """,
     Kind.CONTRACTION: """
@@ -121,6 +127,12 @@ _TABLE: dict[Kind, str] = {
     Kind.UNDEFINED: "empty empty_like new_empty empty_strided new_empty_strided resize set",
 }
 
+_COMPOSITE = frozenset(
+    {"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"}
+    | {"multi_head_attention_forward", "_native_multi_head_attention", "bilinear", "einsum", "tensordot"}
+)
+"""Made of other operators, which autocast rounds one by one."""
+
 _KINDS = {name: kind for kind, names in _TABLE.items() for name in names.split()}
 
 _COLLECTIVE_ROOMS = ("torch.distributed", "paddle.distributed", "c10d", "_c10d_functional")
@@ -131,6 +143,7 @@ _COLLECTIVE_ROOMS = ("torch.distributed", "paddle.distributed", "c10d", "_c10d_f
 def facts_of(api: str) -> Facts:
     """What is known of an API by its full name; ``Kind.OTHER`` where nothing is."""
     name = canonical(api)
+    in_place = api.endswith("_") and not api.endswith("__")
     if any(room in api for room in _COLLECTIVE_ROOMS):
-        return Facts(name, Kind.COLLECTIVE)
-    return Facts(name, _KINDS.get(name, Kind.OTHER))
+        return Facts(name, Kind.COLLECTIVE, in_place)
+    return Facts(name, _KINDS.get(name, Kind.OTHER), in_place)

@@ -12,9 +12,10 @@ import math
 from collections.abc import Iterator
 from typing import TextIO
 
+from trueline.events import Progress
 from trueline.records import Call, CallComparison, Statistics, TensorComparison, TensorRecord
 from trueline.report.ptdbg_names import call_name, tensor_name
-from trueline.report.subject import ComparisonView
+from trueline.report.subject import ComparisonView, each_call
 
 NOTHING = "N/A"
 
@@ -32,12 +33,12 @@ _ABSOLUTE_LIMIT = 0.001
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "|")
 
 
-def write_csv(comparison: ComparisonView, stream: TextIO) -> int:
+def write_csv(comparison: ComparisonView, stream: TextIO, progress: Progress | None = None) -> int:
     """Writes all tensors of all calls; gives the number of rows. Open the file with ``newline=""``."""
     writer = csv.writer(stream)
     writer.writerow(COLUMNS)
     rows = 0
-    for pair in comparison.calls:
+    for pair in each_call(comparison, "CSV: calls", progress):
         for row in _call_rows(pair):
             writer.writerow(row)
             rows += 1

@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TextIO
 
+from trueline.events import Progress
 from trueline.records import (
     Call,
     CallComparison,
@@ -24,19 +25,19 @@ from trueline.records import (
     TensorComparison,
     TensorRecord,
 )
-from trueline.report.subject import ComparisonView
+from trueline.report.subject import ComparisonView, each_call
 from trueline.report.wording import next_commands, unmatched_lines, verdict_sentence
 
 FORMAT = "trueline-comparison"
 VERSION = 1
 
 
-def write_json(comparison: ComparisonView, stream: TextIO) -> int:
+def write_json(comparison: ComparisonView, stream: TextIO, progress: Progress | None = None) -> int:
     """Writes the whole comparison; gives the number of calls."""
     head = dumps(comparison_head(comparison))
     stream.write(head[:-1] + ',\n"calls": [')
     count = 0
-    for pair in comparison.calls:
+    for pair in each_call(comparison, "JSON: calls", progress):
         stream.write(("\n" if count == 0 else ",\n") + dumps(pair_dict(pair)))
         count += 1
     stream.write("\n]}\n")

@@ -82,9 +82,13 @@ def run_blocks(run: Run, summary: RunSummary) -> list[Block]:
         ("size", f"{plural(summary.calls, 'call')}, {size(summary.bytes_on_disk)} on disk"),
     ]
     blocks: list[Block] = [Fields(tuple(items), indent=0), BLANK, heading("Certificate")]
-    for rank, certificate in summary.certificates.items():
-        blocks += _certificate_blocks(rank, certificate)
+    blocks += certificate_blocks(summary.certificates)
     return blocks + _api_blocks(summary) + [BLANK, heading("Next"), _next_line(run, summary)]
+
+
+def certificate_blocks(certificates: Mapping[int, Certificate]) -> list[Block]:
+    """What each rank says about its own completeness."""
+    return [block for rank, certificate in certificates.items() for block in _certificate_blocks(rank, certificate)]
 
 
 def call_blocks(call: Call, forward: Call | None = None, *, whole_stack: bool = False) -> list[Block]:

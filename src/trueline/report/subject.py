@@ -5,11 +5,12 @@ Reports sit below the room that compares, so they say here what they read and im
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
+from trueline.events import Progress
 from trueline.records import Call, CallComparison, Origin, Verdict
 from trueline.store import Run
 
@@ -55,3 +56,12 @@ class ComparisonView(Protocol):
         """One value per call and column: step, rank, phase, output_distance, input_distance, limit, verdict, api,
         module, inherited; where they are cheap to give also index and source."""
         ...
+
+
+def each_call(comparison: ComparisonView, what: str, progress: Progress | None) -> Iterator[CallComparison]:
+    """All calls one after another, with word of how far it has come."""
+    total = len(comparison.calls)
+    for position, pair in enumerate(comparison.calls):
+        if progress is not None and position % 256 == 0:
+            progress(what, position, total)
+        yield pair

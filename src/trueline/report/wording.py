@@ -64,23 +64,34 @@ def measured(counts: Mapping[str, int]) -> int:
 def verdict_sentence(comparison: ComparisonView) -> str:
     """The whole comparison in one sentence."""
     counts = comparison.counts
-    origin = comparison.origin
-    if comparison.verdict >= Verdict.FAIL and origin is not None:
-        where = origin.comparison.call
-        place = f" in {where.module}" if where.module else ""
-        return f"{where.name}{place} went wrong first"
     if comparison.verdict >= Verdict.FAIL:
-        bad = count_of(counts, Verdict.FAIL) + count_of(counts, Verdict.ERROR)
-        what = plural(bad, "call") if bad else "The Runs"
-        return f"{what} {'differs' if bad == 1 else 'differ'} beyond honest arithmetic; no single origin could be named"
+        return _fault_sentence(comparison)
     if not measured(counts):
         return "Nothing could be compared"
     agree = f"{plural(measured(counts), 'call')} compared, none wrong"
+    if comparison.origin is not None:
+        return f"{agree}; the Runs part in {name_and_module(comparison.origin.comparison.call)}"
     if warned := count_of(counts, Verdict.WARN):
         return f"{agree}; {warned:,} deserve{'s' if warned == 1 else ''} a look"
     if missed := count_of(counts, Verdict.NOT_COMPARED):
         return f"{agree}; {missed:,} could not be compared"
     return agree
+
+
+def _fault_sentence(comparison: ComparisonView) -> str:
+    if comparison.origin is not None:
+        return f"{name_and_module(comparison.origin.comparison.call)} went wrong first"
+    bad = count_of(comparison.counts, Verdict.FAIL) + count_of(comparison.counts, Verdict.ERROR)
+    what = f"{plural(bad, 'call')} {'differs' if bad == 1 else 'differ'}"
+    return f"{what} beyond honest arithmetic; no single origin could be named"
+
+
+def name_and_module(call: Call) -> str:
+    """``torch.relu.3.forward in encoder.mlp``; a module that has only a number is told by its class too."""
+    if not call.module:
+        return call.name
+    telling = any(letter.isalpha() for letter in call.module)
+    return f"{call.name} in {call.module if telling else module_of(call)}"
 
 
 def counts_sentence(counts: Mapping[str, int]) -> str:
@@ -104,7 +115,7 @@ def confirmation(origin: Origin, mode: str) -> str:
     if origin.confirmed is False:
         return "not confirmed: replayed in float64 on its recorded inputs, the call computes right"
     if mode == "tensors":
-        return "not confirmed: this call cannot be replayed"
+        return "not confirmed by a replay"
     return f"not confirmed: a replay needs the tensors, these Runs hold {mode}"
 
 

@@ -11,6 +11,9 @@ import torch
 from trueline.frameworks.base import Notebook, Scope, Watcher
 
 
+_seed: list[int] = []
+
+
 class TorchAdapter:
     """Answers what a capture asks of PyTorch."""
 
@@ -39,10 +42,12 @@ class TorchAdapter:
         return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
     def seed(self) -> int | None:
-        return int(torch.initial_seed())
+        """The seed that ``seed_all`` set; what a program does by itself later is not known when the Run begins."""
+        return _seed[-1] if _seed else None
 
     def seed_all(self, seed: int, deterministic: bool) -> None:
         torch.manual_seed(seed)
+        _seed.append(seed)
         if deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from trueline.frameworks.torch.graph import Border
-from trueline.store.columns import NONE
+from trueline.records import Role
+from trueline.store.columns import NONE, ROLES
 
 if TYPE_CHECKING:
     from trueline.frameworks.torch.watch import OpenCall, Watch
 
 NoTorchFunction = torch._C.DisableTorchFunction
+INPUT, OUTPUT = ROLES.index(Role.INPUT), ROLES.index(Role.OUTPUT)
 
 
 class BackwardWatch:
@@ -65,20 +67,15 @@ class BackwardWatch:
 
     def _write(self) -> None:
         watch = self._watch
-        notebook, look = watch.notebook, watch.desk.look
+        notebook, look_all = watch.notebook, watch.desk.look_all
         forward, level, name, nth, module, context, tree, stack = self._call
         arrived, departed = self.arrived, self.departed
         number = notebook.next_call()
         key = (tree, self._result, tuple(arrived), tuple(departed))
         arguments, result = watch.backward_trees(key)
         visits: list[int] = []
-        position = 0
-        for gradient in arrived.values():
-            visits += (number, position, 0, *look(gradient))
-            position += 1
-        for gradient in departed.values():
-            visits += (number, position, 1, *look(gradient))
-            position += 1
+        look_all(list(arrived.values()), number, 0, INPUT, visits)
+        look_all(list(departed.values()), number, len(arrived), OUTPUT, visits)
         notebook.visits += visits
         notebook.calls += (
             number, level, 1, name, nth, self._step, module, context, watch.state.number, forward, arguments, result,

@@ -21,8 +21,9 @@ from trueline.store.columns import Payload
 
 HELD_TENSORS = 512
 HELD_LEAST = 64 << 20
-HELD_SHARE = 0.04
-"""Of the most memory that the program itself has used: what we may hold back from being freed."""
+HELD_SHARE = 0.05
+"""Of the most memory that the program itself has used: what we may hold back from being freed. Below that peak more
+may be held, since it does not raise the peak; how near it is is asked each time this much has gathered."""
 
 COPIED_BYTES = 64 << 20
 
@@ -43,7 +44,9 @@ class DeviceReader:
         self._stream: Any = None
         self._raw_stream = -1
         self._current_stream = _raw_stream_of(device)
-        self._bound = self._held_bound()
+        self._peak = self._most_used()
+        """The most memory that the program used before we began, as far as is known."""
+        self._bound = self._limit = self._held_bound()
 
     def holds(self, place: int) -> bool:
         return place in self._places or (self._copier is not None and place in self._copier.places)
@@ -57,7 +60,15 @@ class DeviceReader:
         self._known[tensor.dtype] = known
         self._places.add(place)
         group = self._group
-        if group.add(tensor, number, place, known, contiguous) > self._bound or len(group.rows) >= HELD_TENSORS:
+        if group.add(tensor, number, place, known, contiguous) > self._limit or len(group.rows) >= HELD_TENSORS:
+            self._limit_reached(group.bytes)
+
+    def _limit_reached(self, held: int) -> None:
+        """Sends the group off, unless there is room for more below the program's own peak."""
+        room = self._peak - self._used()
+        if room > self._bound and len(self._group.rows) < HELD_TENSORS:
+            self._limit = held + self._bound
+        else:
             self.launch()
 
     def settle(self, place: int) -> None:
@@ -74,6 +85,7 @@ class DeviceReader:
     def launch(self) -> None:
         group, self._group = self._group, Group()
         self._places.clear()
+        self._limit = self._bound
         if not group.rows:
             return
         changed = group.changed()
@@ -91,7 +103,6 @@ class DeviceReader:
         result = self._statistics.collect()
         if result is not None:
             self._notebook.hand_over(result)
-        self._bound = self._held_bound()
 
     def _send(self, group: Group) -> None:
         self._statistics.read(group)
@@ -102,8 +113,13 @@ class DeviceReader:
     def _held_bound(self) -> int:
         if self._copier is not None:
             return COPIED_BYTES
-        most = getattr(self._backend, "max_memory_allocated", lambda device: 0)(self._device)
-        return max(HELD_LEAST, int(HELD_SHARE * most))
+        return max(HELD_LEAST, int(HELD_SHARE * self._peak))
+
+    def _most_used(self) -> int:
+        return int(getattr(self._backend, "max_memory_allocated", lambda device: 0)(self._device))
+
+    def _used(self) -> int:
+        return int(getattr(self._backend, "memory_allocated", lambda device: 0)(self._device))
 
 
 class _Grouped:

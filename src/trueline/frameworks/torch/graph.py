@@ -63,6 +63,12 @@ def border_of(
     if not entries:
         return None
     border = Border()
+    if len(entries) == 1 and not mark:
+        (node, arrivals), = entries.items()
+        departures = _simple_departures(node, known)
+        if departures is not None:
+            border.nodes.append((node, arrivals, departures))
+            return border
     waiting = list(entries)
     visited = set(waiting)
     while waiting and len(visited) < MOST_NODES:
@@ -86,3 +92,20 @@ def border_of(
         if departures or node in entries:
             border.nodes.append((node, entries.get(node, []), departures))
     return border
+
+
+def _simple_departures(node: Any, known: dict[tuple[int, int], int]) -> list[tuple[int, int]] | None:
+    """The way out of a node whose every edge leads straight to an input: most calls add just one such node. None
+    where the node is not of that kind."""
+    departures = []
+    for position, (following, number) in enumerate(node.next_functions):
+        if following is None:
+            continue
+        leaf = known.get((id(following), number))
+        if leaf is None:
+            variable = getattr(following, "variable", None)
+            leaf = known.get((id(variable), 0)) if variable is not None else None
+            if leaf is None:
+                return None
+        departures.append((position, leaf))
+    return departures

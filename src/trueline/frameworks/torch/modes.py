@@ -62,6 +62,7 @@ class ApiMode(TorchFunctionMode):
         self._traits = traits
         self._known = traits.known
         self._call = watch.call
+        self._inside: list[Any] = []
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -74,12 +75,20 @@ class ApiMode(TorchFunctionMode):
             return self._call(trait, func, args, kwargs)
         if treatment == SKIP:
             return func(*args, **kwargs) if kwargs else func(*args)
+        return self._pass_through(func, args, kwargs or {})
+
+    def _pass_through(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Makes a call that is not recorded itself, with the mode on so that the calls inside it are."""
+        if func in self._inside:  # it asked again in a way that we cannot answer for it: let it be
+            return func(*args, **kwargs)
         inner = _without_question(func)
+        self._inside.append(func)
         _push(self)
         try:
-            return inner(*args, **kwargs) if kwargs else inner(*args)
+            return inner(*args, **kwargs)
         finally:
             remove(self)
+            self._inside.remove(func)
 
 
 @functools.cache

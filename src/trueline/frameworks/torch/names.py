@@ -30,6 +30,9 @@ class Trait:
     hidden: tuple[int, ...] = ()
     name_id: int = -1
     wanted: bool = True
+    count: int = 0
+    """Calls so far in the step that ``step`` names."""
+    step: int = -1
 
 
 _GETTERS_OF_VALUES = frozenset({"T", "H", "mT", "mH", "real", "imag"})
@@ -120,7 +123,7 @@ class Names:
             return Trait(f"torch.Tensor.{property_name}", RECORD if keep else SKIP)
         name = self.name(function)
         short = name.rpartition(".")[2]
-        if name in _TRANSPARENT or name.startswith(("torch.nn.init.", "torch.autograd.")):
+        if name in _TRANSPARENT or name.startswith("torch.autograd."):
             return Trait(name, TRANSPARENT)
         if short in _METADATA or name.startswith(_WITHOUT_NUMBERS):
             return Trait(name, SKIP)

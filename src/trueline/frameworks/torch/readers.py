@@ -7,6 +7,7 @@ storage that a reader ``holds`` may be changed, it must ``settle`` it.
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
 from typing import Any, Protocol
 
@@ -14,8 +15,9 @@ import numpy as np
 import torch
 
 from trueline.frameworks.base import Notebook
+from trueline.frameworks.torch.fast import Known, copy_of, fast_looks
 from trueline.numerics import cpu
-from trueline.numerics.layout import DESCRIPTOR, STATISTICS, collapse, pack_descriptor
+from trueline.numerics.layout import DESCRIPTOR, STATISTICS, collapse
 from trueline.records import Data
 from trueline.store.columns import Payload
 
@@ -28,10 +30,12 @@ HELD_BYTES = 16 << 20
 
 CHUNK = 512
 MAX_DIMENSIONS = 6
+_ROW = struct.Struct(f"<Qqii{2 * MAX_DIMENSIONS}q")
+"""``numerics.layout.DESCRIPTOR``"""
+
 CHANGED = "changed by code that was not seen, before it could be read"
 
-Known = tuple[str, int, int]
-"""Name, code and size of a dtype."""
+__all__ = ["CpuReader", "Group", "Known", "Reader", "bytes_of", "copy_of", "reader_for", "report_changed"]
 
 
 class Reader(Protocol):
@@ -53,79 +57,114 @@ def reader_for(device: torch.device, notebook: Notebook, data: Data) -> Reader:
     return DeviceReader(device, notebook, data)
 
 
-class Group:
-    """Tensors that are read together."""
-
-    __slots__ = ("bytes", "done", "numbers", "places", "rows", "tensors", "versions")
+class PythonRows:
+    """The tensors of a group with the table that the kernels read; the C extension has the same class, faster."""
 
     def __init__(self) -> None:
         self.tensors: list[torch.Tensor] = []
         self.numbers: list[int] = []
         self.places: list[int] = []
-        self.versions: list[int] = []
-        self.rows: list[tuple[int, int, int, tuple[Any, Any] | None]] = []
         self.bytes = 0
-        self.done = threading.Event()
+        self._storages: list[Any] = []
+        """Held so that what a row points to stays, even if its tensor is given other memory."""
+        self._marks: list[tuple[int, int, int]] = []
+        self._rows: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def add(self, tensor: torch.Tensor, number: int, place: int, known: Known, contiguous: bool) -> int:
         """Takes a tensor in; gives the bytes held now."""
         numel = tensor.numel()
-        strided = None
-        if not contiguous:
-            strided = collapse(tensor.shape, tensor.stride())
-            if len(strided[0]) > MAX_DIMENSIONS:
-                tensor, strided = copy_of(tensor), None
-        self.rows.append((tensor.data_ptr(), numel, known[1], strided))
+        shape, strides = ((numel,), (1,)) if contiguous else collapse(tensor.shape, tensor.stride())
+        if len(shape) > MAX_DIMENSIONS:
+            tensor, shape, strides = copy_of(tensor), (numel,), (1,)
+        rest = (0,) * (MAX_DIMENSIONS - len(shape))
+        self._rows.append(
+            _ROW.pack(tensor.data_ptr(), numel, known[1], len(shape), *shape, *rest, *strides, *rest)
+        )
         self.tensors.append(tensor)
         self.numbers.append(number)
         self.places.append(place)
-        self.versions.append(tensor._version)
+        storage = tensor.untyped_storage()
+        self._storages.append(storage)
+        self._marks.append((tensor._version, storage._cdata, tensor.data_ptr()))
         self.bytes += numel * known[2]
         return self.bytes
 
+    def remove(self, position: int) -> None:
+        """Lets a tensor go."""
+        for column in (self.tensors, self.numbers, self.places, self._storages, self._marks, self._rows):
+            del column[position]  # type: ignore[attr-defined]
+
+    def changed(self) -> list[int]:
+        """Positions of tensors that were changed, or given other memory, since they were seen."""
+        return [
+            position
+            for position, (tensor, marks) in enumerate(zip(self.tensors, self._marks, strict=True))
+            if tensor._version != marks[0] or _moved(tensor, marks)
+        ]
+
+    def table(self) -> bytearray:
+        """The bytes of the descriptors; those of tensors that were given other memory are empty."""
+        pairs = zip(self.tensors, self._marks, strict=True)
+        moved = [position for position, (tensor, marks) in enumerate(pairs) if _moved(tensor, marks)]
+        rows = list(self._rows)
+        for position in moved:  # its memory may be gone
+            pointer, _, code = _ROW.unpack(rows[position])[:3]
+            rows[position] = _ROW.pack(pointer, 0, code, 1, *(0,) * MAX_DIMENSIONS, 1, *(0,) * (MAX_DIMENSIONS - 1))
+        return bytearray(b"".join(rows))
+
+    def release(self) -> None:
+        """Lets the memory of all tensors go; their numbers stay."""
+        self.tensors.clear()
+        self._storages.clear()
+
+
+def _moved(tensor: torch.Tensor, marks: tuple[int, int, int]) -> bool:
+    return (tensor.untyped_storage()._cdata, tensor.data_ptr()) != marks[1:]
+
+
+class Group:
+    """Tensors that are read together. ``rows`` has one row for each and does the work."""
+
+    __slots__ = ("add", "changed", "done", "numbers", "places", "release", "rows", "tensors")
+
+    def __init__(self) -> None:
+        looks = fast_looks()
+        rows: PythonRows = PythonRows() if looks is None else looks.Rows()
+        self.rows = rows
+        self.tensors = rows.tensors
+        self.numbers = rows.numbers
+        self.places = rows.places
+        self.add = rows.add
+        self.changed = rows.changed
+        self.release = rows.release
+        self.done = threading.Event()
+
+    @property
+    def bytes(self) -> int:
+        return self.rows.bytes
+
     def descriptors(self) -> np.ndarray[Any, Any]:
         """The table that the kernels read."""
-        table = np.zeros(len(self.rows), dtype=DESCRIPTOR)
-        flat = np.array([row[:3] for row in self.rows], dtype=np.uint64)
-        table["pointer"] = flat[:, 0]
-        table["numel"] = flat[:, 1]
-        table["dtype"] = flat[:, 2]
-        table["ndim"] = 1
-        table["shape"][:, 0] = flat[:, 1]
-        table["strides"][:, 0] = 1
-        for position, row in enumerate(self.rows):
-            if row[3] is not None:
-                shape, strides = row[3]
-                table["ndim"][position] = len(shape)
-                table["shape"][position, : len(shape)] = shape
-                table["strides"][position, : len(shape)] = strides
-        return table
+        return np.frombuffer(self.rows.table(), dtype=DESCRIPTOR)
 
     def take(self, place: int) -> list[tuple[torch.Tensor, int]]:
         """Takes the tensors of one storage out, with their numbers."""
-        taken = [p for p, other in enumerate(self.places) if other == place]
+        taken = [position for position, other in enumerate(self.places) if other == place]
         found = [(self.tensors[position], self.numbers[position]) for position in taken]
         for position in reversed(taken):
-            for column in (self.tensors, self.numbers, self.places, self.versions, self.rows):
-                del column[position]  # type: ignore[attr-defined]
+            self.rows.remove(position)
         return found
-
-    def changed(self) -> list[int]:
-        """Positions of tensors that were changed since they were seen."""
-        return [
-            position
-            for position, (tensor, version) in enumerate(zip(self.tensors, self.versions, strict=True))
-            if tensor._version != version
-        ]
 
 
 class Chunk:
     """A table of statistics that is filled row by row, in the thread of the program."""
 
     def __init__(self, digest: bool) -> None:
-        self._digest = digest
         self._rows = np.zeros(CHUNK, dtype=STATISTICS)
-        self._table = np.zeros(1, dtype=DESCRIPTOR)
+        self._reduce = cpu.RowReducer(self._rows, digest=digest)
         self.numbers: list[int] = []
         self.payloads: list[Payload] = []
 
@@ -133,16 +172,17 @@ class Chunk:
     def full(self) -> bool:
         return len(self.numbers) >= CHUNK
 
-    def read(self, tensor: torch.Tensor, number: int, known: Known, payload: bool) -> None:
-        shape, strides = tensor.shape, tensor.stride()
-        if not pack_descriptor(self._table, 0, tensor.data_ptr(), known[1], shape, strides):
+    def read(self, tensor: torch.Tensor, number: int, known: Known, contiguous: bool, payload: bool) -> None:
+        if contiguous:
+            self._reduce.contiguous(len(self.numbers), tensor.data_ptr(), known[1], tensor.numel())
+        elif not self._reduce.strided(
+            len(self.numbers), tensor.data_ptr(), known[1], tuple(tensor.shape), tensor.stride()
+        ):
             tensor = copy_of(tensor)
-            pack_descriptor(self._table, 0, tensor.data_ptr(), known[1], tensor.shape, tensor.stride())
-        row = len(self.numbers)
-        cpu.reduce_batch(self._table, self._rows[row : row + 1], digest=self._digest)
+            self._reduce.contiguous(len(self.numbers), tensor.data_ptr(), known[1], tensor.numel())
         self.numbers.append(number)
         if payload:
-            self.payloads.append(Payload(number, known[0], tuple(shape), Fetch(copy_of(tensor))))
+            self.payloads.append(Payload(number, known[0], tuple(tensor.shape), Fetch(copy_of(tensor))))
 
     def result(self) -> tuple[Any, Any]:
         return np.array(self.numbers, dtype=np.int64), self._rows[: len(self.numbers)]
@@ -166,7 +206,7 @@ class CpuReader:
 
     def add(self, tensor: torch.Tensor, number: int, place: int, known: Known, contiguous: bool) -> None:
         if tensor.numel() * known[2] <= SMALL_BYTES:
-            self._read(tensor, number, known)
+            self._read(tensor, number, known, contiguous)
             return
         group = self._group
         self._known[tensor.dtype] = known
@@ -178,7 +218,7 @@ class CpuReader:
         if sent is not None:
             sent.done.wait()
         for tensor, number in self._group.take(place):
-            self._read(tensor, number, self._known[tensor.dtype])
+            self._read(tensor, number, self._known[tensor.dtype], tensor.is_contiguous())
 
     def settle_all(self) -> None:
         self.launch()
@@ -202,8 +242,8 @@ class CpuReader:
         self.launch()
         self._send_chunk()
 
-    def _read(self, tensor: torch.Tensor, number: int, known: Known) -> None:
-        self._chunk.read(tensor, number, known, self._keep)
+    def _read(self, tensor: torch.Tensor, number: int, known: Known, contiguous: bool) -> None:
+        self._chunk.read(tensor, number, known, contiguous, self._keep)
         if self._chunk.full:
             self._send_chunk()
 
@@ -224,7 +264,7 @@ class CpuReader:
         return numbers[kept], rows[kept]
 
     def _forget(self, group: Group) -> None:
-        group.tensors.clear()
+        group.release()
         group.done.set()
         for place in group.places:
             if self._sent.get(place) is group:
@@ -249,12 +289,6 @@ class Fetch:
         assert self._tensor is not None, "bytes are fetched once"
         tensor, self._tensor = self._tensor, None
         return bytes_of(tensor)
-
-
-def copy_of(tensor: torch.Tensor) -> torch.Tensor:
-    """A contiguous copy that nobody else knows of; the witness does not count it either."""
-    with torch._C._DisableTorchDispatch(), torch.no_grad():
-        return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
 def bytes_of(tensor: torch.Tensor) -> memoryview:

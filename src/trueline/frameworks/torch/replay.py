@@ -50,19 +50,23 @@ class Assessment:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A call with the means to get its tensors; ``forward`` is the forward call of a backward one."""
+    """A call with the means to get its tensors; ``forward`` is the forward call of a backward one. ``ignored`` are
+    paths of outputs that hold more than this call's own work."""
 
     call: Call
     fetch: Fetch
     forward: Call | None = None
+    ignored: frozenset[str] = frozenset()
 
 
 def assess(recorded: Recorded) -> Assessment:
     """Replays a call and says how wrong each recorded output is; gives the worst."""
     _check(recorded)
-    outputs = {record.path: record for record in recorded.call.outputs if record.stored}
+    outputs = {
+        record.path: record for record in recorded.call.outputs if record.stored and record.path not in recorded.ignored
+    }
     if not outputs:
-        raise Unreplayable("none of its outputs was stored")
+        raise Unreplayable("none of its outputs can be judged")
     truth = _run(recorded, exact=True)
     honest = _run_honest(recorded, outputs)
     found = []

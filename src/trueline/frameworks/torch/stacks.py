@@ -23,37 +23,47 @@ _OURS = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch
 
 
 class Stacks:
-    """Numbers the source stacks of calls."""
+    """Numbers the source stacks of calls.
+
+    Code objects are known by their address, which is held: hashing one would read all of its bytecode.
+    """
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
         self._numbers: dict[Any, int] = {}
         self._frames: dict[int, list[list[Any]]] = {NONE: []}
-        self._foreign: dict[CodeType, bool] = {}
+        self._foreign: dict[int, bool] = {}
+        self._held: list[CodeType] = []
 
     def here(self, skip: int, above: int) -> int:
         """The number of the stack of the caller, ``skip`` frames up; ``above`` is the stack at which the innermost
         module was called (NONE outside of any module)."""
         frame: FrameType | None = sys._getframe(skip)
         foreign = self._foreign
-        key: list[Any] = []
+        key: list[int] = [above]
         depth = 0
         while frame is not None and depth < DEPTH:
             code = frame.f_code
             if code is _CALL_IMPL and above != NONE:
-                key.append(above)
                 break
-            if code not in foreign:
-                foreign[code] = not code.co_filename.startswith(_OURS)
-            if foreign[code]:
-                key.append(code)
+            known = foreign.get(id(code))
+            if known is None:
+                known = self._learn(code)
+            if known:
+                key.append(id(code))
                 key.append(frame.f_lasti)
             frame = frame.f_back
             depth += 1
-        number = self._numbers.get(tuple(key))
-        return self._enter(tuple(key), skip, above) if number is None else number
+        place = tuple(key)
+        number = self._numbers.get(place)
+        return self._enter(place, skip, above) if number is None else number
 
-    def _enter(self, key: tuple[Any, ...], skip: int, above: int) -> int:
+    def _learn(self, code: CodeType) -> bool:
+        self._held.append(code)
+        foreign = self._foreign[id(code)] = not code.co_filename.startswith(_OURS)
+        return foreign
+
+    def _enter(self, key: tuple[int, ...], skip: int, above: int) -> int:
         frames: list[list[Any]] = []
         frame: FrameType | None = sys._getframe(skip + 1)
         while frame is not None and len(frames) < KEPT:
@@ -61,10 +71,10 @@ class Stacks:
             if code is _CALL_IMPL and above != NONE:
                 frames += self._frames.get(above, [])
                 break
-            if self._foreign.get(code, not code.co_filename.startswith(_OURS)):
+            if not code.co_filename.startswith((*_OURS, "<frozen ")):
                 frames.append([code.co_filename, frame.f_lineno, code.co_name])
             frame = frame.f_back
-        frames = [entry for entry in frames if not entry[0].startswith("<frozen ")][:KEPT]
+        frames = frames[:KEPT]
         number = self._notebook.define("stacks", key, lambda: [frames])
         self._numbers[key] = number
         self._frames[number] = frames

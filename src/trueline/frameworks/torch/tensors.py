@@ -4,29 +4,32 @@ Two rules make this cheap and right.
 
 *Identity.* The output of one call is the input of the next. Storage, version counter, address, shape and strides say
 so without reading a byte. A storage that died could come back at the same address, so a weak reference to each is
-held for the step: then its number cannot be given to another.
+held for the step: then its number cannot be given to another. All of this is asked anew at each look: ``tensor.data =``,
+``resize_`` and ``requires_grad_`` change a tensor without a trace in its version counter.
 
 *Reading later.* A tensor is not read when it is seen but in a group with others, by the background thread (CPU) or by
 one launch on the device. So before a call changes a tensor in place, whatever of it is still waiting must be read:
 ``before_change``. What was changed behind our back all the same shows in its version counter, and is reported
 as not recorded instead of recorded wrong.
+
+Where the C extension is there, it looks at plain dense tensors in place of ``look``, to the same effect, and leaves the
+others to it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from trueline.dtypes import DTYPES
 from trueline.frameworks.base import Notebook, Scope
+from trueline.frameworks.torch.fast import KNOWN_DTYPES, Known, fast_looks
 from trueline.frameworks.torch.flatten import PLAIN_TENSORS
 from trueline.frameworks.torch.readers import Reader, reader_for
 from trueline.records import Data
 
-_DTYPES: dict[torch.dtype, tuple[str, int, int]] = {
-    getattr(torch, name): (name, row.code, row.itemsize) for name, row in DTYPES.items() if hasattr(torch, name)
-}
 _EXACT = frozenset(getattr(torch, name) for name, row in DTYPES.items() if row.is_exact and hasattr(torch, name))
 
 Look = tuple[int, int]
@@ -45,6 +48,10 @@ class TensorDesk:
         self._writes: dict[int, int] = {}
         self._readers: dict[torch.device, Reader] = {}
         self._structure_only = scope.data is Data.STRUCTURE
+        self._forget: Callable[[], None] | None = None
+        looks = fast_looks()
+        if looks is not None:
+            self._look_fast(looks)
 
     def look(self, tensor: torch.Tensor) -> Look:
         """The number of this tensor as it is now, and of its layout."""
@@ -62,6 +69,8 @@ class TensorDesk:
                 tensor.stride(),
                 tensor.dtype,
                 tensor.requires_grad,
+                tensor.is_neg(),
+                tensor.is_conj(),
             )
         except Exception:  # sparse, meta, inference mode, …: no storage or no version
             return self._look_odd(tensor)
@@ -69,6 +78,12 @@ class TensorDesk:
         if found is not None:
             return found
         return self._first_look(tensor, key, storage, place)
+
+    def look_all(self, tensors: list[torch.Tensor], number: int, first_position: int, role: int, visits: list[int]) -> None:
+        """Looks at all tensors of a call; appends a row (call, position, role, tensor, layout) for each."""
+        look = self.look
+        for position, tensor in enumerate(tensors, first_position):
+            visits += (number, position, role, *look(tensor))
 
     def before_change(self, tensors: list[torch.Tensor]) -> None:
         """To be called with the tensors that a call is about to change."""
@@ -105,6 +120,8 @@ class TensorDesk:
         """Reads what waits, hands the results over, and forgets every tensor."""
         for reader in self._readers.values():
             reader.end_step()
+        if self._forget is not None:
+            self._forget()
         self._seen.clear()
         self._contents.clear()
         self._writes.clear()
@@ -112,51 +129,65 @@ class TensorDesk:
             torch.UntypedStorage._free_weak_ref(reference)
         self._storages.clear()
 
+    def _look_fast(self, looks: Any) -> None:
+        """Lets the C extension look; what it does not take on comes back to the methods that it stands in for."""
+        looker = looks.Looker(
+            slow=self.look,
+            layout_of=self._layout,
+            adder_of=lambda tensor: self._reader(tensor.device).add,
+            next_tensor=self._notebook.next_tensor,
+            not_asked=self._not_asked,
+            writes=self._writes,
+            storages=self._storages,
+            structure_only=self._structure_only,
+            integers=self._scope.integers,
+        )
+        self._forget = looker.forget
+        self.look = looker.look  # type: ignore[method-assign]
+        self.look_all = looker.look_all  # type: ignore[method-assign]
+
     def _first_look(self, tensor: torch.Tensor, key: Any, storage: Any, place: int) -> Look:
-        dtype, strides = key[6], key[5]
-        known = _DTYPES.get(dtype)
-        if known is None or tensor.layout is not torch.strided:
+        dtype = key[6]
+        known = KNOWN_DTYPES.get(dtype)
+        if known is None or tensor.layout is not torch.strided or not _has_memory(tensor, storage):
             return self._look_odd(tensor)
-        device = tensor.device
-        layout = self._layout(dtype, key[4], strides, device, key[7])
+        layout = self._layout(tensor)
         contiguous = tensor.is_contiguous()
-        content = (place, key[1], key[2], key[3], dtype, tensor.numel()) if contiguous else None
+        content = (*key[:4], dtype, *key[8:], tensor.numel()) if contiguous else None
         number = self._contents.get(content) if content is not None else None
         if number is None:
             number = self._notebook.next_tensor()
-            if content is not None:
-                self._contents[content] = number
             if not self._structure_only:
                 if self._scope.integers or dtype not in _EXACT:
-                    self._queue(tensor, number, place, known, contiguous, device)
+                    self._queue(tensor, number, place, known, contiguous)
                 else:
-                    self._notebook.missing.append((number, "integers were not asked for"))
+                    self._not_asked(number)
+            if content is not None:
+                self._contents[content] = number
         if place not in self._storages:
             self._storages[place] = storage._weak_ref()
         look = self._seen[key] = (number, layout)
         return look
 
-    def _queue(
-        self,
-        tensor: torch.Tensor,
-        number: int,
-        place: int,
-        known: tuple[str, int, int],
-        contiguous: bool,
-        device: torch.device,
-    ) -> None:
+    def _queue(self, tensor: torch.Tensor, number: int, place: int, known: Known, contiguous: bool) -> None:
+        if tensor.is_conj() or tensor.is_neg():  # what lies in memory is not what the tensor holds
+            with torch._C._DisableTorchDispatch(), torch.no_grad():
+                tensor = tensor.detach().resolve_conj().resolve_neg()
+            contiguous = tensor.is_contiguous()
+        self._reader(tensor.device).add(tensor, number, place, known, contiguous)
+
+    def _reader(self, device: torch.device) -> Reader:
         reader = self._readers.get(device)
         if reader is None:
             reader = self._readers[device] = reader_for(device, self._notebook, self._scope.data)
-        if not contiguous and (tensor.is_conj() or tensor.is_neg()):
-            tensor = tensor.resolve_conj().resolve_neg()
-        elif contiguous and known[0].startswith("complex") and (tensor.is_conj() or tensor.is_neg()):
-            tensor = tensor.resolve_conj().resolve_neg()
-        reader.add(tensor, number, place, known, contiguous)
+        return reader
 
-    def _layout(
-        self, dtype: torch.dtype, shape: Any, strides: Any, device: torch.device, requires_grad: bool
-    ) -> int:
+    def _not_asked(self, number: int) -> None:
+        self._notebook.missing.append((number, "integers were not asked for"))
+
+    def _layout(self, tensor: torch.Tensor) -> int:
+        dtype, shape, strides = tensor.dtype, tensor.shape, tensor.stride()
+        device, requires_grad = tensor.device, tensor.requires_grad
         return self._notebook.define(
             "layouts",
             (dtype, shape, strides, device, requires_grad),
@@ -205,6 +236,15 @@ def _normal_clone(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone()
 
 
+def _has_memory(tensor: torch.Tensor, storage: Any) -> bool:
+    """Whether every element lies inside the storage: a storage can be emptied under a tensor, and some have none."""
+    if tensor.numel() == 0:
+        return True
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    needed = (tensor.storage_offset() + last + 1) * tensor.element_size()
+    return tensor.data_ptr() != 0 and needed <= int(storage.nbytes())
+
+
 def _shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
     try:
         return tuple(int(size) for size in tensor.shape)
@@ -219,6 +259,8 @@ def _why_odd(tensor: torch.Tensor) -> str:
         return "nested tensors are not read"
     if tensor.layout is not torch.strided:
         return f"layout {tensor.layout} is not read"
-    if tensor.dtype not in _DTYPES:
+    if tensor.dtype not in KNOWN_DTYPES:
         return f"dtype {tensor.dtype} is not read"
+    if type(tensor) in PLAIN_TENSORS:
+        return "its memory was given back, or it never had any"
     return f"tensor subclass {type(tensor).__name__} is not read"

@@ -105,7 +105,7 @@ class Watch:
         self._trees: dict[Any, int] = {}
         self._results: dict[Any, int] = {}
         self._paths: dict[int, list[str]] = {}
-        self._counts: dict[tuple[int, int], int] = {}
+        self._epoch = 0
         self._stacks_wanted = scope.stacks
         self._backward_wanted = scope.backward
         self._witness = scope.witness
@@ -217,9 +217,10 @@ class Watch:
     ) -> OpenCall | None:
         """Writes down what goes in; None where this call is not wanted."""
         notebook, state = self.notebook, self.state
-        place = (level, trait.name_id)
-        nth = self._counts.get(place, 0)
-        self._counts[place] = nth + 1
+        if trait.step != self._epoch:
+            trait.step, trait.count = self._epoch, 0
+        nth = trait.count
+        trait.count = nth + 1
         modules = state.modules
         module, above = (modules[-1][0], modules[-1][1]) if modules else (NONE, NONE)
         if not trait.wanted or (self.selection.narrow and not self.selection.takes(trait.name, nth, module)):
@@ -239,10 +240,12 @@ class Watch:
         call.tree = self._enter_arguments(key) if tree is None else tree
         call.inputs = leaves
         visits: list[int] = []
-        look = self.desk.look
-        for position, tensor in enumerate(leaves):
-            seen = look(tensor)
-            visits += (number, position, INPUT if position < first_parameter else PARAMETER, *seen)
+        look_all = self.desk.look_all
+        if parameters:
+            look_all(leaves[:first_parameter], number, 0, INPUT, visits)
+            look_all(leaves[first_parameter:], number, first_parameter, PARAMETER, visits)
+        else:
+            look_all(leaves, number, 0, INPUT, visits)
         call.visits = visits
         call.mutates = trait.mutates or bool(
             kwargs and (kwargs.get("out") is not None or kwargs.get("inplace"))
@@ -277,11 +280,7 @@ class Watch:
         tree = self._results.get(place)
         if tree is None:
             tree = self._enter_result(place)
-        visits = call.visits
-        look = self.desk.look
-        number = call.number
-        for position, tensor in enumerate(outputs, first):
-            visits += (number, position, OUTPUT, *look(tensor))
+        self.desk.look_all(outputs, call.number, first, OUTPUT, call.visits)
         self._write(call, tree, NONE)
         if len(self.notebook.calls) > HELD_INTEGERS:
             self.notebook.hand_over()
@@ -310,7 +309,7 @@ class Watch:
         for backward in self.backwards:
             backward.close()
         self.backwards.clear()
-        self._counts.clear()
+        self._epoch += 1
         self.desk.end_step()
 
     def paths(self, tree: int) -> list[str]:

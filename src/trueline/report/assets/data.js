@@ -47,6 +47,10 @@ for (let i = 0; i < count; i++) {
   else kind[i] = verdict[i] === 2 ? KIND.NONE : verdict[i] === 1 ? KIND.WARN : KIND.PASS;
 }
 
+// Where the Runs part without a fault (a warning), the origin is marked but not called bad.
+function isBad(i) { return verdict[i] >= 3 && !inherited[i]; }
+function classOf(i) { return KIND_CLASS[kind[i]] + (kind[i] === KIND.ORIGIN && !isBad(i) ? " mild" : ""); }
+
 function apiOf(i) { return apis[columns.api[i]]; }
 function moduleOf(i) { return modules[columns.module[i]]; }
 function sourceOf(i) { return sources[columns.source[i]]; }
@@ -137,7 +141,7 @@ function textTest(text) {
 
 function kindTest(choice) {
   if (choice === "differ") return (i) => kind[i] >= KIND.VICTIM;
-  if (choice === "bad") return (i) => kind[i] >= KIND.FAIL;
+  if (choice === "bad") return isBad;
   if (choice === "") return () => true;
   return (i) => kind[i] === Number(choice);
 }

@@ -12,7 +12,7 @@ function showDetails() {
   close.type = "button";
   close.addEventListener("click", () => select(-1));
   const title = element("h2", "", nameOf(i));
-  drawer.replaceChildren(close, element("span", `tag ${KIND_CLASS[kind[i]]}`, KIND_WORD[kind[i]]), title, summaryOf(i, detail));
+  drawer.replaceChildren(close, element("span", `tag ${classOf(i)}`, KIND_WORD[kind[i]]), title, summaryOf(i, detail));
   if (detail) append(drawer, ...detailParts(detail));
   else drawer.append(missingNote(i));
   drawer.scrollTop = 0;

@@ -35,9 +35,10 @@ function showVerdict() {
 
 function factsOf(origin) {
   const facts = element("div", "facts"), pair = origin.comparison;
+  const bad = head.verdict === "FAIL" || head.verdict === "ERROR" ? "bad" : "";
   const bound = toNumber(pair.limit), error = toNumber(pair.output_distance);
-  const rows = [["distance of its inputs", short(pair.input_distance), ""], ["distance of its output", short(pair.output_distance), "bad"]];
-  if (bound > 0) rows.push(["limit of honest arithmetic", short(bound), ""], ["output against its limit", times(error / bound), "bad"]);
+  const rows = [["distance of its inputs", short(pair.input_distance), ""], ["distance of its output", short(pair.output_distance), bad]];
+  if (bound > 0) rows.push(["limit of honest arithmetic", short(bound), ""], ["output against its limit", times(error / bound), bad]);
   for (const [name, value] of Object.entries(origin.evidence)) rows.push([name.replaceAll("_", " "), short(value), ""]);
   for (const [label, value, style] of rows.slice(0, 8)) facts.append(append(element("div", `fact ${style}`), element("div", "value", value), element("div", "label", label)));
   return facts;
@@ -45,8 +46,8 @@ function factsOf(origin) {
 
 function countsBar() {
   const sums = new Array(6).fill(0);
-  for (let i = 0; i < count; i++) sums[kind[i]]++;
-  const rows = [["passed", sums[KIND.PASS], "good"], ["to look at", sums[KIND.WARN], "warn"], ["failed", sums[KIND.FAIL] + sums[KIND.ORIGIN], "bad"], ["victims", sums[KIND.VICTIM], "victim"], ["not compared", sums[KIND.NONE], "dim"]];
+  for (let i = 0; i < count; i++) sums[kind[i] < KIND.ORIGIN ? kind[i] : isBad(i) ? KIND.FAIL : KIND.WARN]++;
+  const rows = [["passed", sums[KIND.PASS], "good"], ["to look at", sums[KIND.WARN], "warn"], ["failed", sums[KIND.FAIL], "bad"], ["victims", sums[KIND.VICTIM], "victim"], ["not compared", sums[KIND.NONE], "dim"]];
   const box = element("div"), bar = element("div", "bar"), words = element("div", "counts");
   for (const [label, amount, style] of rows) {
     if (!amount) continue;
@@ -102,8 +103,8 @@ function setFilter(change) {
   for (const [key, id] of [["text", "search"], ["kind", "kind"], ["phase", "phase"], ["step", "step"], ["rank", "rank"]]) if (byId(id).value !== filter[key]) byId(id).value = filter[key];
   const clear = byId("clear");
   clear.textContent = filter.module ? `clear (module ${filter.module})` : "clear";
-  refilter();
   body.scrollTop = 0;
+  refilter();
   saveAddress();
 }
 

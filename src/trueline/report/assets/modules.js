@@ -23,7 +23,7 @@ function buildTree() {
 
 function tally(node, i) {
   node.calls++;
-  if (kind[i] >= KIND.FAIL) node.bad++;
+  if (isBad(i)) node.bad++;
   if (output[i] > node.worst) node.worst = output[i];
   const ratio = ratioOf(i);
   if (ratio > node.ratio) node.ratio = ratio;

@@ -29,14 +29,20 @@ function yOf(value) {
   return bottom - Math.min(1, Math.max(0, share)) * (bottom - MARGIN.top);
 }
 
+// The errors set the scale. Limits may lie far above them (a victim is allowed much): those are cut off at the top.
+const LIMIT_ROOM = 30;
 function findRange() {
-  let low = Infinity, high = -Infinity;
+  let low = Infinity, high = 0;
   const rows = state.inOrder;
+  const within = (value) => value > 0 && value !== Infinity;
   for (let row = plot.from; row < plot.to; row++) {
     const value = valueOf(rows[row]);
-    if (value > 0 && value !== Infinity) { if (value < low) low = value; if (value > high) high = value; }
+    if (within(value)) { low = Math.min(low, value); high = Math.max(high, value); }
+  }
+  const room = high ? high * LIMIT_ROOM : Infinity;
+  for (let row = plot.from; row < plot.to; row++) {
     const bound = plot.ratio ? 1 : limit[rows[row]];
-    if (bound > 0 && bound !== Infinity) { if (bound < low) low = bound; if (bound > high) high = bound; }
+    if (within(bound) && bound < room) { low = Math.min(low, bound); high = Math.max(high, bound); }
   }
   if (low === Infinity) { low = 1e-8; high = 1; }
   plot.low = Math.floor(Math.log10(low) - 0.15);
@@ -124,7 +130,7 @@ function drawSteps(bottom) {
     if (key === before) continue;
     const x = Math.round(MARGIN.left + ((row - plot.from) / span()) * innerWidth_()) + 0.5;
     if (before !== null) { pen.strokeStyle = c.line; pen.setLineDash([2, 3]); pen.beginPath(); pen.moveTo(x, MARGIN.top - 6); pen.lineTo(x, bottom); pen.stroke(); pen.setLineDash([]); }
-    if (x - lastLabel > (several ? 96 : 56)) { pen.fillText(`step ${step[i]}` + (several ? `, rank ${rank[i]}` : ""), x + (before === null ? 0 : 4), bottom + 14); lastLabel = x; }
+    if (x - lastLabel > (several ? 96 : 56) && x < plot.width - (several ? 90 : 50)) { pen.fillText(`step ${step[i]}` + (several ? `, rank ${rank[i]}` : ""), x + (before === null ? 0 : 4), bottom + 14); lastLabel = x; }
     before = key;
   }
   const all = state.inOrder.length, seen = plot.to - plot.from;
@@ -148,7 +154,7 @@ function drawLimit() {
     const from = MARGIN.left + (slot / slots) * innerWidth_(), to = Math.min(right, MARGIN.left + ((slot + 1) / slots) * innerWidth_());
     const y = highest[slot] ? yOf(highest[slot]) : bottom;
     area.lineTo(from, y); area.lineTo(to, y);
-    if (!highest[slot]) { drawing = false; continue; }
+    if (!highest[slot] || highest[slot] > 10 ** plot.high) { drawing = false; continue; }
     if (drawing) edge.lineTo(from, y); else edge.moveTo(from, y);
     edge.lineTo(to, y);
     drawing = true;
@@ -225,15 +231,16 @@ function drawOrigin() {
   const row = rowOf(head.position);
   if (row < plot.from || row >= plot.to) return;
   const c = plot.colors, x = xOf(row), y = yOf(valueOf(head.position)), bottom = MARGIN.top + innerHeight_();
-  pen.strokeStyle = c.bad; pen.lineWidth = 1.2;
+  const color = isBad(head.position) ? c.bad : c.warn;
+  pen.strokeStyle = color; pen.lineWidth = 1.2;
   pen.beginPath(); pen.moveTo(x, MARGIN.top - 10); pen.lineTo(x, bottom); pen.stroke();
   pen.lineWidth = 2; shape(pen, x, y, 8, backward[head.position]); pen.stroke();
-  paint(pen, x, y, KIND.FAIL, backward[head.position], true);
+  paint(pen, x, y, isBad(head.position) ? KIND.FAIL : KIND.WARN, backward[head.position], true);
   pen.font = "600 12px system-ui, sans-serif"; pen.textBaseline = "middle";
   const text = "origin: " + nameOf(head.position).replace(/^torch\.(nn\.functional\.)?/, "");
   const wide = Math.min(pen.measureText(text).width, innerWidth_() - 20) + 18;
   const left = Math.min(Math.max(x - 12, MARGIN.left), plot.width - MARGIN.right - wide);
-  pen.fillStyle = c.bad;
+  pen.fillStyle = color;
   pen.beginPath(); pen.roundRect(left, 2, wide, 22, 6); pen.fill();
   pen.fillStyle = c.card; pen.textAlign = "left"; pen.fillText(text, left + 9, 13.5, wide - 14);
 }

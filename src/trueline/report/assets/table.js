@@ -33,8 +33,8 @@ function sortBy(key) {
   if (sorting.key === key) sorting.down = !sorting.down;
   else { sorting.key = key; sorting.down = !["position", "name", "module", "step", "rank"].includes(key); }
   makeHead();
-  resort();
   body.scrollTop = 0;
+  resort();
 }
 
 function makeRow() {
@@ -52,11 +52,11 @@ function makeRow() {
 }
 
 function fillRow(row, i) {
-  const which = KIND_CLASS[kind[i]];
+  const which = classOf(i);
   row.className = `row ${which}` + (i === state.selected ? " selected" : "");
   row.dataset.call = String(i);
   row.setAttribute("aria-selected", String(i === state.selected));
-  const texts = [i, nameOf(i), moduleOf(i), step[i], rank[i], short(input[i]), short(output[i]), short(limit[i]), times(ratioOf(i))];
+  const texts = [i, nameOf(i), moduleOf(i), step[i], rank[i], short(input[i]), short(output[i]), limit[i] > 0 ? short(limit[i]) : "–", times(ratioOf(i))];
   texts.forEach((text, column) => { row.children[column].textContent = String(text); });
   row.children[1].title = nameOf(i);
   row.children[2].title = moduleOf(i);

@@ -1,0 +1,32 @@
+# Every target sets up what it needs in .venv, from nothing but python3.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+.PHONY: demo test bench check clean
+
+demo: $(VENV)/ready
+	$(RUN) examples/01_drifting_loss/demo.py
+
+test: $(VENV)/ready
+	$(RUN) -m pytest
+
+bench: $(VENV)/ready
+	$(RUN) benchmarks/kernels.py
+	$(RUN) benchmarks/overhead.py
+	$(RUN) benchmarks/faults/run.py --peer
+
+check: $(VENV)/ready
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+
+# torch is pinned here, not in the package: this build is small (no CUDA), the package accepts a range.
+$(VENV)/ready: pyproject.toml setup.py $(wildcard src/trueline/numerics/*.c src/trueline/numerics/*.h src/trueline/frameworks/torch/*.c)
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) .venv-peer build demo-out
+	find . -name '*.so' -path './src/*' -delete

@@ -1,0 +1,228 @@
+/* What there is to know of a tensor, asked of torch without its headers.
+ *
+ * Three doors, each the fastest that is safe and none that lets go of the interpreter's lock:
+ * - properties, through their descriptors: version, ``requires_grad``, ``_cdata``;
+ * - the C interface that torch keeps stable for compiled models (``aoti_torch_get_…``): shape, strides, address, dtype.
+ *   Its handle of a tensor is the address of a pointer to the tensor's implementation, which is what ``_cdata`` gives;
+ * - two words of that implementation: the address of the storage, which is the storage's own ``_cdata``, and the set of
+ *   dispatch keys, which says whether a tensor is to be negated or conjugated when it is read. ``fast.py`` finds where
+ *   they lie by comparing with what torch says of them.
+ */
+#ifndef TRUELINE_LOOK_TORCH_H
+#define TRUELINE_LOOK_TORCH_H
+
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MAX_DIMENSIONS 6 /* of a descriptor, as in numerics/layout.py */
+#define MOST_DIMENSIONS 64 /* of a tensor that is looked at here */
+#define DTYPES 128
+#define STRIDED 0 /* the only layout that is looked at here */
+
+typedef struct { /* numerics.layout.DESCRIPTOR */
+    uint64_t pointer;
+    int64_t numel;
+    int32_t dtype, ndim;
+    int64_t shape[MAX_DIMENSIONS], strides[MAX_DIMENSIONS];
+} Descriptor;
+
+typedef struct {
+    PyObject *known; /* the tuple (name, code, itemsize); NULL where we do not know the dtype */
+    int32_t code;
+    int64_t itemsize;
+    int is_exact;
+} Dtype;
+
+typedef struct {
+    PyObject *descriptor;
+    descrgetfunc get;
+} Property;
+
+typedef int32_t (*AskInteger)(void *handle, int64_t *answer);
+typedef int32_t (*AskSmall)(void *handle, int32_t *answer);
+typedef int32_t (*AskWords)(void *handle, int64_t **answer);
+typedef int32_t (*AskPointer)(void *handle, void **answer);
+
+/* By what we know later whether a tensor is still what it was. */
+typedef struct {
+    int64_t version;
+    uint64_t place;
+} Marks;
+
+/* What is known of the tensor that a reader is being given right now, so that it need not be asked again. */
+typedef struct {
+    PyObject *tensor; /* borrowed; NULL where there is none */
+    Descriptor row;
+    Marks marks;
+} Current;
+
+typedef struct {
+    AskInteger dim, storage_size, storage_offset;
+    AskSmall dtype, layout, device_type, device_index;
+    AskWords sizes, strides;
+    AskPointer pointer;
+    Py_ssize_t storage_word, keys_word; /* of a tensor's implementation */
+    uint64_t odd_keys; /* of tensors whose memory is not what they hold */
+    PyCFunction untyped_storage, weak_ref;
+    Property version, requires_grad, cdata;
+    Dtype dtypes[DTYPES];
+    PyObject *tensor_type, *parameter_type, *copy_of;
+    Current current;
+    int ready;
+} State;
+
+typedef struct {
+    void *implementation;
+    uint64_t place; /* the address of the storage */
+    int64_t version;
+    uint64_t pointer;
+    int64_t numel, ndim;
+    int64_t *sizes, *strides; /* borrowed from the tensor: not to be used after foreign code ran */
+    int32_t dtype;
+    int contiguous;
+} Facts;
+
+static inline PyObject *property_of(const Property *property, PyObject *object)
+{
+    return property->get(property->descriptor, object, (PyObject *)Py_TYPE(object));
+}
+
+static int integer_property(const Property *property, PyObject *object, int64_t *answer)
+{
+    PyObject *value = property_of(property, object);
+    if (value == NULL)
+        return -1;
+    *answer = PyLong_AsLongLong(value);
+    Py_DECREF(value);
+    return *answer == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int pointer_property(const Property *property, PyObject *object, void **answer)
+{
+    PyObject *value = property_of(property, object);
+    if (value == NULL)
+        return -1;
+    *answer = PyLong_AsVoidPtr(value);
+    Py_DECREF(value);
+    return *answer == NULL ? -1 : 0;
+}
+
+static int truth_of(PyObject *value)
+{
+    int truth = value == NULL ? -1 : PyObject_IsTrue(value);
+    Py_XDECREF(value);
+    return truth;
+}
+
+static int is_plain(const State *state, PyObject *object)
+{
+    PyObject *type = (PyObject *)Py_TYPE(object);
+    return type == state->tensor_type || type == state->parameter_type;
+}
+
+static void measure(Facts *facts)
+{
+    int64_t expected = 1;
+    facts->contiguous = 1;
+    facts->numel = 1;
+    for (int64_t i = 0; i < facts->ndim; i++)
+        facts->numel *= facts->sizes[i];
+    if (facts->numel == 0)
+        return;
+    for (int64_t i = facts->ndim - 1; i >= 0; i--) {
+        if (facts->sizes[i] == 1)
+            continue;
+        if (facts->strides[i] != expected) {
+            facts->contiguous = 0;
+            return;
+        }
+        expected *= facts->sizes[i];
+    }
+}
+
+/* Asks for everything. 1: all is known; 0: not a tensor for us, ask in Python; no error is left behind. */
+static int ask(const State *state, PyObject *tensor, Facts *facts)
+{
+    int32_t layout;
+    void *pointer;
+    if (integer_property(&state->version, tensor, &facts->version) < 0 ||
+        pointer_property(&state->cdata, tensor, &facts->implementation) < 0) {
+        PyErr_Clear(); /* inference tensors have no version */
+        return 0;
+    }
+    const uint64_t *words = facts->implementation;
+    void *handle = &facts->implementation;
+    facts->place = words[state->storage_word];
+    if (facts->place == 0 || (words[state->keys_word] & state->odd_keys) || state->layout(handle, &layout) ||
+        layout != STRIDED || state->dtype(handle, &facts->dtype) || facts->dtype < 0 || facts->dtype >= DTYPES ||
+        state->dtypes[facts->dtype].known == NULL || state->dim(handle, &facts->ndim) ||
+        state->sizes(handle, &facts->sizes) || state->strides(handle, &facts->strides) ||
+        state->pointer(handle, &pointer))
+        return 0;
+    facts->pointer = (uint64_t)(uintptr_t)pointer;
+    measure(facts);
+    return 1;
+}
+
+/* Whether every element lies inside the storage: a storage can be emptied under a tensor. */
+static int has_memory(const State *state, Facts *facts)
+{
+    int64_t size, offset, last = 0;
+    void *handle = &facts->implementation;
+    if (facts->numel == 0)
+        return 1;
+    if (facts->pointer == 0 || state->storage_size(handle, &size) || state->storage_offset(handle, &offset))
+        return 0;
+    for (int64_t i = 0; i < facts->ndim; i++)
+        last += (facts->sizes[i] - 1) * facts->strides[i];
+    return (offset + last + 1) * state->dtypes[facts->dtype].itemsize <= size;
+}
+
+/* Whether a tensor no longer lies where its row says: ``tensor.data =``, or its storage was resized. -1 on errors. */
+static int has_moved(const State *state, PyObject *tensor, const Descriptor *row, const Marks *marks)
+{
+    void *implementation, *pointer;
+    if (pointer_property(&state->cdata, tensor, &implementation) < 0)
+        return -1;
+    if (((const uint64_t *)implementation)[state->storage_word] != marks->place)
+        return 1;
+    return state->pointer(&implementation, &pointer) || (uint64_t)(uintptr_t)pointer != row->pointer;
+}
+
+/* Fills a descriptor. 0 where the tensor has too many dimensions for one. */
+static int describe(const Facts *facts, int32_t code, Descriptor *row)
+{
+    memset(row, 0, sizeof *row);
+    row->pointer = facts->pointer;
+    row->numel = facts->numel;
+    row->dtype = code;
+    row->ndim = 1;
+    row->shape[0] = facts->numel;
+    row->strides[0] = 1;
+    if (facts->contiguous)
+        return 1;
+    if (facts->ndim > MOST_DIMENSIONS)
+        return 0;
+    int64_t ndim = 0, shape[MOST_DIMENSIONS], strides[MOST_DIMENSIONS];
+    for (int64_t i = 0; i < facts->ndim; i++) {
+        int64_t size = facts->sizes[i], stride = facts->strides[i];
+        if (size == 1)
+            continue;
+        if (ndim && strides[ndim - 1] == size * stride) { /* one stride walks both */
+            shape[ndim - 1] *= size;
+            strides[ndim - 1] = stride;
+        } else {
+            shape[ndim] = size;
+            strides[ndim++] = stride;
+        }
+    }
+    if (ndim > MAX_DIMENSIONS)
+        return 0;
+    row->ndim = (int32_t)ndim;
+    memcpy(row->shape, shape, (size_t)ndim * sizeof *shape);
+    memcpy(row->strides, strides, (size_t)ndim * sizeof *strides);
+    return 1;
+}
+
+#endif

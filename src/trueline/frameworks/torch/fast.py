@@ -1,0 +1,120 @@
+"""Loads the C extension that looks at tensors, and shows it the way into torch.
+
+There is none where it was not built, where torch lacks the C interface it goes through, where what it says of a few
+tensors is not what torch says, or where the environment variable ``TRUELINE_NO_KERNELS`` is set to anything but 0.
+Then Python does the same, slower.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from trueline.dtypes import DTYPES
+
+Known = tuple[str, int, int]
+"""Name, code and size of a dtype."""
+
+KNOWN_DTYPES: dict[torch.dtype, Known] = {
+    getattr(torch, name): (name, row.code, row.itemsize) for name, row in DTYPES.items() if hasattr(torch, name)
+}
+
+_LIBRARIES = {"linux": "libtorch_cpu.so", "darwin": "libtorch_cpu.dylib", "win32": "torch_cpu.dll"}
+_FUNCTIONS = (
+    "dim", "storage_size", "storage_offset", "dtype", "layout", "device_type", "device_index", "sizes", "strides",
+    "data_ptr",
+)  # fmt: skip
+
+_IMPLEMENTATION_WORDS = 22
+"""Where a word is searched for; no tensor's implementation has been smaller since long before torch 2.0."""
+
+_ODD_KEYS = ("Negative", "Conjugate", "ZeroTensor", "Python", "FuncTorchBatched", "FuncTorchGradWrapper", "Functionalize")
+
+
+def fast_looks() -> Any:
+    """The extension, ready to be used; None where there is none."""
+    return None if os.environ.get("TRUELINE_NO_KERNELS", "0") not in ("", "0") else _load()
+
+
+@cache
+def _load() -> Any:
+    try:
+        look = import_module("trueline.frameworks.torch._look")
+        library = ctypes.CDLL(_LIBRARIES[sys.platform], mode=getattr(os, "RTLD_NOLOAD", 0) | ctypes.DEFAULT_MODE)
+        addresses = tuple(
+            ctypes.cast(getattr(library, f"aoti_torch_get_{name}"), ctypes.c_void_p).value for name in _FUNCTIONS
+        )
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            samples = [
+                (torch.empty(0, dtype=dtype), known, DTYPES[known[0]].is_exact)
+                for dtype, known in KNOWN_DTYPES.items()
+                if dtype is not torch.complex32  # torch warns of each one that is made
+            ]
+            look.prepare(addresses, _words(), torch.empty(2, 3), torch.nn.Parameter, samples, copy_of)
+            plain = all(_agrees(look, tensor) for tensor in _trials())
+            return look if plain and all(look.facts(tensor) is None for tensor in _odd_trials()) else None
+    except (ImportError, OSError, AttributeError, KeyError, TypeError, RuntimeError):
+        return None
+
+
+def _words() -> tuple[int, int, int]:
+    """Where in a tensor's implementation its storage and its dispatch keys lie, in words, and the keys of tensors that
+    are not what lies in their memory. Raises where there is not exactly one such place."""
+    storage, keys = set(range(_IMPLEMENTATION_WORDS)), set(range(_IMPLEMENTATION_WORDS))
+    for tensor in _trials() + _odd_trials():
+        words = (ctypes.c_uint64 * _IMPLEMENTATION_WORDS).from_address(tensor._cdata)
+        place, key_set = tensor.untyped_storage()._cdata, torch._C._dispatch_keys(tensor).raw_repr()
+        storage = {word for word in storage if words[word] == place}
+        keys = {word for word in keys if words[word] == key_set}
+    if len(storage) != 1 or len(keys) != 1:
+        raise RuntimeError("a tensor of this torch is not laid out as expected")
+    odd = 0
+    for name in _ODD_KEYS:
+        odd |= torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)).raw_repr()
+    return storage.pop(), keys.pop(), odd
+
+
+def _trials() -> list[torch.Tensor]:
+    """Tensors of many kinds, all of them as they lie in memory."""
+    base = torch.zeros(4, 5, 6)
+    base.add_(1)
+    views = [base, base[1:, 2], base.transpose(0, 2), base.expand(3, 4, 5, 6)[:, ::2], torch.zeros(()), torch.zeros(0, 3)]
+    parameter = torch.nn.Parameter(base.clone())
+    kinds = [torch.zeros(3, dtype=torch.bfloat16), torch.arange(7), torch.zeros(2, dtype=torch.complex64)]
+    return [*views, parameter, parameter * 2, *kinds]
+
+
+def _odd_trials() -> list[torch.Tensor]:
+    """Tensors that are not what lies in their memory."""
+    pair = torch.zeros(3, dtype=torch.complex64)
+    return [torch._neg_view(torch.zeros(3)), pair.conj(), pair.conj().imag, torch._efficientzerotensor(3)]
+
+
+def _agrees(look: Any, tensor: torch.Tensor) -> bool:
+    return bool(
+        look.facts(tensor)
+        == (
+            tensor.untyped_storage()._cdata,
+            tensor._version,
+            tensor.data_ptr(),
+            tensor.numel(),
+            KNOWN_DTYPES[tensor.dtype],
+            tensor.is_contiguous(),
+            tensor.untyped_storage().nbytes(),
+            tensor.storage_offset(),
+            tuple(tensor.shape),
+            tensor.stride(),
+        )
+    )
+
+
+def copy_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A contiguous copy that nobody else knows of; the witness does not count it either."""
+    with torch._C._DisableTorchDispatch(), torch.no_grad():
+        return tensor.detach().clone(memory_format=torch.contiguous_format)
