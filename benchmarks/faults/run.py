@@ -26,6 +26,11 @@ from benchmarks.faults.honest import Clean
 from benchmarks.faults.pairs import Pair, pairs
 from benchmarks.faults.scoring import Answer
 
+ALWAYS = (
+    "A fault counts as found when the first call that the tool names is the planted one, in the right phase. Of the "
+    "peer that is the call of its first row that is not `pass`; an alarm on a clean pair is a row with `error`. The peer "
+    "calls every row whose dtypes differ an error, so it alarms on all pairs of different precision."
+)
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 TASKS = {"tensors": "tensor", "stats": "statistics"}
 
@@ -81,7 +86,7 @@ def collect(arguments: argparse.Namespace, chosen: list[Pair], notes: list[str])
                 peer.ensure()
                 for data in arguments.data.split(","):
                     answers[f"peer, {data}"] = peer_answers(chosen, data, Path(folder), progress)
-                notes.append(f"Peer: {peer.version()}. An alarm of the peer on a clean pair is a row with `error`.")
+                notes.append(f"The peer is {peer.version()}.")
             except peer.PeerUnavailable as error:
                 notes.append(f"The peer could not run: {error}")
     return answers
@@ -105,7 +110,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> int:
     arguments = parse(argv)
     torch.set_num_threads(1)
-    chosen, notes = _runnable(pairs(arguments.names))
+    chosen, skipped = _runnable(pairs(arguments.names))
+    notes = [ALWAYS, *skipped]
     if not chosen:
         print("no pair has such a name", file=sys.stderr)
         return 2

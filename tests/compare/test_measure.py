@@ -34,7 +34,9 @@ def test_distance_and_equality(tmp_path: Path, data: str) -> None:
     assert rows["equal"].tolist() == [True, False]
     assert rows["distance"][0] == 0.0
     assert rows["distance"][1] == pytest.approx(1e-3, rel=0.35)
-    assert rows["estimated"].tolist() == {"tensors": [False, False], "digest": [False, True], "stats": [True, True]}[data]
+    assert (
+        rows["estimated"].tolist() == {"tensors": [False, False], "digest": [False, True], "stats": [True, True]}[data]
+    )
     assert rows["rms"][1] == pytest.approx(np.sqrt(np.square(x).mean()), rel=1e-5)
     if data == "tensors":
         assert exact.tolist() == [-1, 0]  # the digest shows that the first pair is equal: it is not read

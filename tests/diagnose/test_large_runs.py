@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from trueline.numerics.layout import STATISTICS
 from trueline.records import RunInfo
@@ -25,7 +24,13 @@ def write(path: Path, wrong: int | None, noise: float) -> None:
     numbers = np.arange(CALLS)
     calls = np.full((CALLS, len(CALL_COLUMNS)), -1, dtype=np.int64)
     columns = {"id": numbers, "level": 0, "phase": 0, "api": 0, "nth": numbers % (CALLS // STEPS), "thread": 0}
-    columns |= {"step": numbers // (CALLS // STEPS), "module": numbers % MODULES, "context": 1, "arguments": 0, "result": 1}
+    columns |= {
+        "step": numbers // (CALLS // STEPS),
+        "module": numbers % MODULES,
+        "context": 1,
+        "arguments": 0,
+        "result": 1,
+    }
     for name, values in columns.items():
         calls[:, CALL_COLUMNS.index(name)] = values
     # Tensor 0 is the weight, tensor n + 1 the input of call n, tensor n + 2 its output.
@@ -84,7 +89,6 @@ print(json.dumps({
 """
 
 
-@pytest.mark.slow
 def test_200_000_calls(tmp_path: Path) -> None:
     write(tmp_path / "a", None, 0.0)
     write(tmp_path / "b", 150_123, 1e-7)

@@ -171,9 +171,7 @@ def test_autocast_is_honest(tmp_path: Path) -> None:
 def test_a_fault_that_hides_under_honest_noise_is_found_by_replay(tmp_path: Path) -> None:
     exact = torch.nn.functional.gelu
     right = chain(exact, torch.bfloat16, scale=1.02)
-    screened = compare_runs(
-        write_run(tmp_path / "x", chain(exact)), write_run(tmp_path / "y", right), replay=False
-    )
+    screened = compare_runs(write_run(tmp_path / "x", chain(exact)), write_run(tmp_path / "y", right), replay=False)
     report = compare(tmp_path, chain(exact), right)
     assert report.verdict is Verdict.FAIL
     assert (report.first_divergence.api, report.first_divergence.module) == ("torch.nn.functional.linear", "l1")

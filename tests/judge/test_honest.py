@@ -14,7 +14,9 @@ from trueline.ops import facts_of
 from trueline.records import Phase, Verdict
 
 
-def tensor(path: str, distance: float = 0.0, *, dtype: str = "float32", other: str = "", **fields: Any) -> TensorEvidence:
+def tensor(
+    path: str, distance: float = 0.0, *, dtype: str = "float32", other: str = "", **fields: Any
+) -> TensorEvidence:
     known: dict[str, Any] = {
         "shape": (64, 64),
         "count": 4096,
@@ -90,7 +92,9 @@ def test_a_victim_is_not_blamed() -> None:
     found = judge("torch.matmul", [tensor("args.0", 1e-2), tensor("args.1")], [tensor("out", 2e-2)])
     assert found.verdict is Verdict.PASS
     assert found.inherited
-    assert judge("torch.matmul", [tensor("args.0", 1e-4), tensor("args.1")], [tensor("out", 2e-2)]).verdict is Verdict.FAIL
+    assert (
+        judge("torch.matmul", [tensor("args.0", 1e-4), tensor("args.1")], [tensor("out", 2e-2)]).verdict is Verdict.FAIL
+    )
 
 
 def test_cancellation_is_an_excuse() -> None:
@@ -119,7 +123,9 @@ def test_kinks_turn_small_differences_into_their_roots() -> None:
 
 
 def test_other_indices_excuse_everything_behind_them() -> None:
-    found = judge("torch.nn.functional.embedding", [tensor("args.0", 0.5, dtype="int64"), tensor("args.1")], [tensor("out", 1.4)])
+    found = judge(
+        "torch.nn.functional.embedding", [tensor("args.0", 0.5, dtype="int64"), tensor("args.1")], [tensor("out", 1.4)]
+    )
     assert found.verdict is Verdict.PASS
     assert found.inherited
 

@@ -1,4 +1,4 @@
-"""Measures pairs of tensors: from their bytes where both sides kept them, else by digest, else by sketch and statistics.
+"""Measures pairs of tensors: from their bytes where both sides kept them, else by digest, sketch and statistics.
 
 Each distinct pair is measured once. The bytes are read by mmap and compared in one fused pass, in parallel over
 tensors (the kernels release the interpreter). Statistics are compared in numpy, block by block, so that a Run of any
@@ -40,7 +40,7 @@ MEASURED = np.dtype(
         ("bad_mismatch", "<i8"),
     ]
 )
-"""What is known of one pair of tensors, in the form that judges need. The exact metrics are beside it, in COMPARISON."""
+"""What is known of one pair of tensors, in the form that judges need; the exact metrics are in COMPARISON."""
 
 NOTES = (
     "",

@@ -39,7 +39,7 @@ def align(reference: Keys, candidate: Keys) -> Keys:
         anchors = _anchors(a, b) or _shortest_edit(a.tolist(), b.tolist())
         if not anchors:
             continue
-        found.append(np.array(anchors, dtype=np.int64) + (a_start, b_start))
+        found.append(np.array(anchors, dtype=np.int64) + np.array([a_start, b_start]))
         edges = [(-1, -1), *anchors, (len(a), len(b))]
         gaps += [
             (a_start + i + 1, a_start + k, b_start + j + 1, b_start + m)

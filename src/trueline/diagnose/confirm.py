@@ -89,7 +89,7 @@ class Court:
             )
         except Unreplayable as error:
             return str(error)
-        except Exception as error:  # noqa: BLE001 - whatever a kernel raises on recorded data must not end this
+        except Exception as error:  # whatever a kernel raises on recorded data must not end the comparison
             return f"{type(error).__name__}: {str(error)[:120]}"
 
     def _forward(self, call: Call, side: int) -> Call | None:
@@ -121,7 +121,8 @@ def _conclude(candidate: Assessment, reference: Assessment, coarse: float) -> Tr
     }
     ours, theirs = excess(candidate, coarse), excess(reference, coarse)
     both = (
-        f"replayed in float64, the candidate is off by {candidate.error:.2g} and the reference by {reference.error:.2g}, "
+        f"replayed in float64, the candidate is off by {candidate.error:.2g} and the reference by "
+        f"{reference.error:.2g}, "
         f"where an honest implementation is off by {candidate.honest:.2g}"
     )
     if ours > 1.0 and theirs > 1.0 and ours < 4.0 * theirs:

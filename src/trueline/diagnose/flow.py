@@ -109,15 +109,12 @@ class Flow:
             return None
         if left == right == NONE:
             return self._from_outside(row, leaf)
-        names = [self._name(maker) for maker in (left, right)]
-        reason = f"{evidence.path} comes from {names[1]}, in the reference from {names[0]}, and differs by {evidence.distance:.2g}"
+        differs = f"differs by {evidence.distance:.2g}"
         if right != NONE and table.alignment.match[right] == int(Match.EXTRA):
-            return Break(
-                right,
-                leaf,
-                f"only the candidate makes this call, and what it gives to {table.api(row)} differs by {evidence.distance:.2g}",
-                True,
-            )
+            reason = f"only the candidate makes this call, and what it gives to {table.api(row)} {differs}"
+            return Break(right, leaf, reason, True)
+        ours, theirs = self._name(right), self._name(left)
+        reason = f"{evidence.path} comes from {ours}, in the reference from {theirs}, and {differs}"
         return Break(row, leaf, reason, True)
 
     def _from_outside(self, row: int, leaf: int) -> Break | None:

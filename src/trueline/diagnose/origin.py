@@ -26,7 +26,8 @@ from trueline.ops.facts import Kind, facts_of
 from trueline.records import Origin, Verdict
 
 _HIDDEN = 200
-"""How many calls are replayed in search of a fault that hides under noise."""
+"""How many calls of each sort are replayed in search of a fault that hides under noise, and for how long at most."""
+_HIDDEN_SECONDS = 40.0
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ def find_origin(tables: Sequence[RankTable], standard: Standard, *, replay: bool
         court = Court(table, deadline) if replay else None
         found = _first_fault(table, breaks, court)
         if found is None and court is not None:
-            found = _hidden_fault(table, court)
+            found = _hidden_fault(table, Court(table, min(deadline, time.monotonic() + _HIDDEN_SECONDS)))
         if court is not None and court.time_is_up:
             notes.append(
                 f"rank {table.rank}: replaying was stopped after {SECONDS:.0f} s; the rest was judged by distance"
@@ -97,13 +98,8 @@ def _first_fault(table: RankTable, breaks: dict[int, Break], court: Court | None
 
 
 def _hidden_fault(table: RankTable, court: Court) -> Suspect | None:
-    """Replays the calls nearest to their limits; the earliest guilty one counts."""
-    plain = table.alignment.match <= int(Match.MOVED)
-    bounded = plain & (table.limit > 0.0) & np.isfinite(table.limit) & np.isfinite(table.output_distance)
-    ratio = np.zeros(len(table))
-    np.divide(table.output_distance, table.limit, out=ratio, where=bounded)
-    likely = np.argsort(-ratio, kind="stable")[:_HIDDEN]
-    for row in sorted(int(row) for row in likely if ratio[row] > 0.0):
+    """Replays the likeliest calls; the earliest guilty one counts."""
+    for row in _likely(table):
         if court.time_is_up:
             return None
         trial = court.try_row(row)
@@ -112,6 +108,18 @@ def _hidden_fault(table: RankTable, court: Court) -> Suspect | None:
             table.set_judgement(row, Judgement(Verdict.FAIL, reason, float(table.limit[row])))
             return Suspect(table, row, trial, None)
     return None
+
+
+def _likely(table: RankTable) -> list[int]:
+    """Calls that come nearest to their limits, and those whose outputs differ most beyond their inputs."""
+    differs = (table.alignment.match <= int(Match.MOVED)) & (table.output_distance > 0.0)
+    differs &= np.isfinite(table.output_distance) & (table.limit > 0.0)
+    rows = np.flatnonzero(differs)
+    nearness = table.output_distance[rows] / table.limit[rows]
+    with np.errstate(divide="ignore"):
+        growth = table.output_distance[rows] / table.input_distance[rows]
+    chosen = {int(row) for order in (nearness, growth) for row in rows[np.argsort(-order, kind="stable")[:_HIDDEN]]}
+    return sorted(chosen)
 
 
 def _first_warning(table: RankTable, breaks: dict[int, Break]) -> Suspect | None:

@@ -1,10 +1,10 @@
 """Standards: the rules that turn measurements of a call into a verdict, given what went into it.
 
-evidence      what a standard is shown of a pair of calls
-sensitivity   what rounding and the differences of the inputs can do to an output
-honest        the default: what honest arithmetic in that dtype and size explains
-ptdbg         the rule of ptdbg_ascend
-registry      standards by name
+    evidence      what a standard is shown of a pair of calls
+    sensitivity   what rounding and the differences of the inputs can do to an output
+    honest        the default: what honest arithmetic in that dtype and size explains
+    ptdbg         the rule of ptdbg_ascend
+    registry      standards by name
 """
 
 from trueline.judge.evidence import CallEvidence, Judgement, OutputColumns, Screening, Standard, TensorEvidence

@@ -1,4 +1,5 @@
-"""The rule of ptdbg_ascend: a tensor is wrong where its cosine is below 0.99 and its largest absolute error above 0.001.
+"""The rule of ptdbg_ascend: a tensor is wrong where its cosine is below 0.99 and its largest absolute error
+above 0.001.
 
 It looks at outputs alone and does not ask what went in, so that victims are reported like origins. Without the bytes
 of the tensors the cosine and the largest error are estimates from sketch and statistics, and the reason says so.

@@ -43,6 +43,9 @@ _MEANS = _LOSSES | frozenset(
 )
 """Reductions whose output is of the size of their inputs."""
 
+_MILD = {"div": ("args.0", "kwargs.input"), "addcdiv": ("args.0", "args.1", "kwargs.input")}
+"""Arguments in which a steep operator is not steep: numerators."""
+
 
 @dataclass(slots=True)
 class Effect:
@@ -173,11 +176,17 @@ def _product(evidence: CallEvidence, inputs: list[TensorEvidence], output: Tenso
 
 
 def _singular(evidence: CallEvidence, inputs: list[TensorEvidence], output: TensorEvidence) -> list[Effect]:
-    """Steep for changes of the inputs, but equal inputs give results that are right to a few roundings each."""
-    return [
-        Effect(tensor, max(1.0, _scale(tensor, output), _ratio(tensor.rms, tensor.smallest)), 0.0, kinked=True)
-        for tensor in inputs
-    ]
+    """Steep for changes of what is divided by, but equal inputs give results that are right to a few roundings each."""
+    mild = _MILD.get(evidence.facts.name, ())
+    effects = []
+    for tensor in inputs:
+        amplification = max(1.0, _scale(tensor, output))
+        if tensor.path.startswith(mild):
+            effects.append(Effect(tensor, amplification, 0.0))
+        else:
+            steep = 1.0 if evidence.facts.name == "sqrt" else _ratio(tensor.rms, tensor.smallest)
+            effects.append(Effect(tensor, max(amplification, steep), 0.0, kinked=True))
+    return effects
 
 
 def _contraction(evidence: CallEvidence, inputs: list[TensorEvidence], output: TensorEvidence) -> list[Effect]:

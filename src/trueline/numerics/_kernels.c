@@ -1,7 +1,7 @@
 /* The CPU kernels: statistics with sketch and digest, and comparisons, each in one pass over memory.
  *
  * Tensors are given by the address of a table of descriptors; the layouts of the tables are in layout.py. The
- * interpreter's lock is released during the work, so callers parallelise with threads. Needs GCC or Clang; where
+ * interpreter's lock is released during work of more than a few microseconds, so callers parallelise with threads. Needs GCC or Clang; where
  * there is no compiler the package works without this module, slower.
  */
 #define PY_SSIZE_T_CLEAN
@@ -298,17 +298,36 @@ static void compare_tensors(const Descriptor *reference, const Descriptor *candi
 
 /* ---- the module ---- */
 
+/* Who lets go of the interpreter's lock may wait for another thread's turn, some milliseconds, to have it back: so it is
+ * kept for work that is done in less than a tenth of one. */
+#define SHORT_WORK 65536 /* elements */
+
+typedef struct {
+    fenv_t environment;
+    PyThreadState *thread; /* NULL where the lock was kept */
+} Work;
+
 /* The work is done in the default floating-point environment (a program may have switched subnormals off) and leaves
  * the program's own untouched. */
-#define BEGIN_WORK             \
-    fenv_t environment;        \
-    Py_BEGIN_ALLOW_THREADS     \
-    fegetenv(&environment);    \
+static Work begin_work(const Descriptor *tensors, Py_ssize_t count)
+{
+    Work work = {.thread = NULL};
+    int64_t elements = 0;
+    for (Py_ssize_t i = 0; i < count && elements <= SHORT_WORK; i++)
+        elements += tensors[i].numel;
+    if (elements > SHORT_WORK)
+        work.thread = PyEval_SaveThread();
+    fegetenv(&work.environment);
     fesetenv(FE_DFL_ENV);
+    return work;
+}
 
-#define END_WORK               \
-    fesetenv(&environment);    \
-    Py_END_ALLOW_THREADS
+static void end_work(const Work *work)
+{
+    fesetenv(&work->environment);
+    if (work->thread != NULL)
+        PyEval_RestoreThread(work->thread);
+}
 
 static int descriptors_are_valid(const Descriptor *tensors, Py_ssize_t count)
 {
@@ -345,10 +364,10 @@ static PyObject *reduce(PyObject *module, PyObject *arguments)
     Statistics *out = (Statistics *)(uintptr_t)out_address;
     if (!descriptors_are_valid(tensors, count))
         return NULL;
-    BEGIN_WORK
+    Work work = begin_work(tensors, count);
     for (Py_ssize_t i = 0; i < count; i++)
         reduce_tensor(&tensors[i], flags, &out[i]);
-    END_WORK
+    end_work(&work);
     Py_RETURN_NONE;
 }
 
@@ -373,10 +392,10 @@ static PyObject *compare(PyObject *module, PyObject *arguments)
             return NULL;
         }
     }
-    BEGIN_WORK
+    Work work = begin_work(references, count);
     for (Py_ssize_t i = 0; i < count; i++)
         compare_tensors(&references[i], &candidates[i], &out[i]);
-    END_WORK
+    end_work(&work);
     Py_RETURN_NONE;
 }
 

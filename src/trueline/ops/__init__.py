@@ -1,7 +1,7 @@
 """What we know of operators, as tables with a reason beside each row that needs one.
 
-names     which names mean the same operator
-facts     what kind of arithmetic an operator does: how rounding and differences of inputs show in its output
+    names     which names mean the same operator
+    facts     what kind of arithmetic an operator does: how rounding and differences of inputs show in its output
 """
 
 from trueline.ops.facts import Facts, Kind, facts_of

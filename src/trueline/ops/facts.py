@@ -95,9 +95,9 @@ _TABLE: dict[Kind, str] = {
         """,
     Kind.CONTRACTION: """
         matmul linear bilinear addmm addbmm baddbmm addmv mv dot vdot inner tensordot einsum conv conv_transpose1d
-        conv_transpose2d conv_transpose3d conv_tbc scaled_dot_product_attention multi_head_attention_forward chain_matmul
-        multi_dot lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell cdist pairwise_distance fft rfft ifft irfft
-        fft2 rfft2 grouped_mm scaled_mm _scaled_mm embedding_bag _native_multi_head_attention
+        conv_transpose2d conv_transpose3d conv_tbc scaled_dot_product_attention multi_head_attention_forward
+        chain_matmul multi_dot lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell cdist pairwise_distance
+        fft rfft ifft irfft fft2 rfft2 grouped_mm scaled_mm _scaled_mm embedding_bag _native_multi_head_attention
         """,
     Kind.REDUCTION: """
         sum mean norm var std var_mean std_mean nansum nanmean logsumexp cumsum cumprod prod trace avg_pool1d avg_pool2d

@@ -16,9 +16,9 @@ _SPELLING = frozenset(
 _SYNONYMS = {
     "true_divide": "div",
     "truediv": "div",
-    "rtruediv": "div",
+    "rtruediv": "reciprocal",
     "divide": "div",
-    "rdiv": "div",
+    "rdiv": "reciprocal",
     "multiply": "mul",
     "rmul": "mul",
     "imul": "mul",
@@ -84,7 +84,7 @@ _WRAPPERS = frozenset(("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoi
 
 @lru_cache(maxsize=8192)
 def canonical(api: str) -> str:
-    """The operator behind an API name: ``torch.Tensor.__matmul__`` -> ``matmul``, ``torch._foreach_add_`` -> ``add``."""
+    """The operator behind a name: ``torch.Tensor.__matmul__`` -> ``matmul``, ``torch._foreach_add_`` -> ``add``."""
     parts = [part for part in api.split(".") if part not in _SPELLING]
     name = parts[-1] if parts else api.rpartition(".")[2]
     if name in ("__get__", "__set__") and len(parts) > 1:

@@ -610,6 +610,45 @@ static PyObject *looker_look_all(PyObject *self, PyObject *const *arguments, Py_
     Py_RETURN_NONE;
 }
 
+/* A new reference to the place of a tensor's storage; NULL without an error where it has none. */
+static PyObject *place_of(const State *state, PyObject *tensor)
+{
+    void *implementation;
+    PyObject *place = NULL;
+    if (is_plain(state, tensor) && pointer_property(&state->cdata, tensor, &implementation) == 0) {
+        uint64_t word = ((const uint64_t *)implementation)[state->storage_word];
+        return word ? PyLong_FromUnsignedLongLong(word) : NULL;
+    }
+    PyErr_Clear();
+    PyObject *storage = PyObject_CallMethod(tensor, "untyped_storage", NULL);
+    if (storage != NULL)
+        place = PyObject_GetAttrString(storage, "_cdata");
+    Py_XDECREF(storage);
+    if (place == NULL && PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear();
+    return place;
+}
+
+static PyObject *looker_places(PyObject *object, PyObject *tensors)
+{
+    const State *state = state_of(((Looker *)object)->module);
+    if (!PyList_Check(tensors)) {
+        PyErr_SetString(PyExc_TypeError, "places(tensors), with a list");
+        return NULL;
+    }
+    PyObject *places = PySet_New(NULL);
+    for (Py_ssize_t i = 0; places != NULL && i < PyList_Size(tensors); i++) {
+        PyObject *tensor = PyList_GetItem(tensors, i);
+        Py_INCREF(tensor);
+        PyObject *place = place_of(state, tensor);
+        Py_DECREF(tensor);
+        if (PyErr_Occurred() || (place != NULL && PySet_Add(places, place) < 0))
+            Py_CLEAR(places);
+        Py_XDECREF(place);
+    }
+    return places;
+}
+
 static PyObject *looker_forget(PyObject *object, PyObject *unused)
 {
     Looker *self = (Looker *)object;
@@ -623,6 +662,7 @@ static PyMethodDef LOOKER_METHODS[] = {
     {"look", looker_look, METH_O, "look(tensor): its number and the number of its layout"},
     {"look_all", (PyCFunction)(void (*)(void))looker_look_all, METH_FASTCALL,
      "look_all(tensors, number, first_position, role, visits): appends five integers to visits for each tensor"},
+    {"places", looker_places, METH_O, "places(tensors): where the storages of these tensors are, as a set"},
     {"forget", looker_forget, METH_NOARGS, "forget(): forgets all tensors, at the end of a step"},
     {NULL, NULL, 0, NULL},
 };

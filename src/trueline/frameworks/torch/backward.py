@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from trueline.frameworks.torch.graph import Border
+from trueline.frameworks.torch.graph import Border, Window
 from trueline.records import Role
 from trueline.store.columns import NONE, ROLES
 
@@ -33,8 +33,8 @@ class BackwardWatch:
         self._fired = 0
         self.arrived: dict[int, torch.Tensor] = {}
         self.departed: dict[int, torch.Tensor] = {}
-        for node, arrivals, departures in border.nodes:
-            node.register_hook(_Hook(self, arrivals, departures))
+        for node, arrivals, departures, window in border.nodes:
+            node.register_hook(_Hook(self, arrivals, departures, window))
 
     def fire(
         self,
@@ -86,14 +86,19 @@ class BackwardWatch:
 class _Hook:
     """What a node calls after it has run."""
 
-    __slots__ = ("_arrivals", "_departures", "_watch")
+    __slots__ = ("_arrivals", "_departures", "_watch", "_window")
 
     def __init__(
-        self, watch: BackwardWatch, arrivals: list[tuple[int, int]], departures: list[tuple[int, int]]
+        self,
+        watch: BackwardWatch,
+        arrivals: list[tuple[int, int]],
+        departures: list[tuple[int, int]],
+        window: Window | None,
     ) -> None:
         self._watch = watch
         self._arrivals = arrivals
         self._departures = departures
+        self._window = window
 
     def __call__(self, sent: tuple[Any, ...], received: tuple[Any, ...]) -> None:
         owner = self._watch._watch
@@ -101,6 +106,8 @@ class _Hook:
             return
         try:
             with NoTorchFunction():
+                if self._window is not None:
+                    sent, received = self._window.of(sent), self._window.of(received)
                 self._watch.fire(self._arrivals, self._departures, sent, received)
         except Exception as error:
             owner.notebook.trouble(error)

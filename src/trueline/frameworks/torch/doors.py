@@ -32,7 +32,7 @@ class TorchWatcher:
         self.watch = Watch(notebook, scope)
         self._scope = scope
         self._traits = Traits(self.watch)
-        self._mode = ApiMode(self.watch, self._traits)
+        self._mode = ApiMode(self.watch, self._traits, record=Level.API in scope.levels)
         self._modules = ModuleWatch(self.watch, self._traits)
         self._kernels: KernelMode | None = None
         self._hooks: list[Any] = []
@@ -56,6 +56,8 @@ class TorchWatcher:
             self._undo.append(self._leave_kernels)
         if Level.API in levels:
             self._open_api()
+        elif Level.MODULE in levels:  # what happens between modules is not recorded, but may change what was
+            self._open_mode()
 
     def pause(self) -> None:
         if not self.watch.looking:
@@ -72,9 +74,12 @@ class TorchWatcher:
         if self._maker is not None:
             self._maker.off()
 
-    def _open_api(self) -> None:
+    def _open_mode(self) -> None:
         push(self._mode)
         self._undo.append(lambda: remove(self._mode))
+
+    def _open_api(self) -> None:
+        self._open_mode()
         if self._splices is None:
             self._splices = self._make_splices()
         for splice in self._splices:
@@ -122,12 +127,24 @@ class TorchWatcher:
         kind = args[0]
         name = f"{kind.__module__}.{kind.__qualname__}.apply"
         trait = self._traits.named(name, mutates=True)
-        return self.watch.call_outside(trait, original, args, kwargs, skip_first=True)
+        state = self.watch.state
+        state.functions += 1
+        try:
+            return self.watch.call_outside(trait, original, args, kwargs, skip_first=True)
+        finally:
+            state.functions -= 1
 
     def _collective(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        trait = self._traits.named(f"torch.distributed.{original.__name__}", mutates=True)
+        state = self.watch.state
+        if state.in_collective:  # one that is made of another, or torch asking about it once more
+            return original(*args, **kwargs)
+        trait = self._traits.named(f"torch.distributed.{original.__name__}", mutates=True, hides_all=True)
         wait = original.__name__ not in regions.POINT_TO_POINT
-        return self.watch.call_outside(trait, original, args, kwargs, wait=wait)
+        state.in_collective = True
+        try:
+            return self.watch.call_outside(trait, original, args, kwargs, wait=wait)
+        finally:
+            state.in_collective = False
 
     def _compiled(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.watch.notebook.tally.miss("inside of a torch.compile region (its inputs and outputs are recorded)")

@@ -32,9 +32,12 @@ _FUNCTIONS = (
 )  # fmt: skip
 
 _IMPLEMENTATION_WORDS = 22
-"""Where a word is searched for; no tensor's implementation has been smaller since long before torch 2.0."""
+"""The words in which both are searched for: all that the implementation of a plain tensor has in torch 2.13."""
 
-_ODD_KEYS = ("Negative", "Conjugate", "ZeroTensor", "Python", "FuncTorchBatched", "FuncTorchGradWrapper", "Functionalize")
+_ODD_KEYS = (
+    "Negative", "Conjugate", "ZeroTensor", "Python", "FuncTorchBatched", "FuncTorchGradWrapper", "Functionalize",
+)  # fmt: skip
+"""The dispatch keys of tensors that do not hold what lies in their memory, or have none."""
 
 
 def fast_looks() -> Any:
@@ -84,10 +87,10 @@ def _trials() -> list[torch.Tensor]:
     """Tensors of many kinds, all of them as they lie in memory."""
     base = torch.zeros(4, 5, 6)
     base.add_(1)
-    views = [base, base[1:, 2], base.transpose(0, 2), base.expand(3, 4, 5, 6)[:, ::2], torch.zeros(()), torch.zeros(0, 3)]
+    views = [base, base[1:, 2], base.transpose(0, 2), base.expand(3, 4, 5, 6)[:, ::2]]
     parameter = torch.nn.Parameter(base.clone())
     kinds = [torch.zeros(3, dtype=torch.bfloat16), torch.arange(7), torch.zeros(2, dtype=torch.complex64)]
-    return [*views, parameter, parameter * 2, *kinds]
+    return [*views, torch.zeros(()), torch.zeros(0, 3), parameter, parameter * 2, *kinds]
 
 
 def _odd_trials() -> list[torch.Tensor]:

@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from trueline.frameworks.torch.flatten import flatten
 from trueline.frameworks.torch.graph import MARK
 from trueline.frameworks.torch.names import RECORD, SKIP, Names, Trait
 
@@ -45,23 +46,22 @@ class Traits:
         trait.wanted = self._watch.selection.api(trait.name)
         return trait
 
-    def named(self, name: str, *, mutates: bool = False) -> Trait:
+    def named(self, name: str, *, mutates: bool = False, hides_all: bool = False) -> Trait:
         """The trait of something that is no torch function: a collective, a custom Function, a module."""
         trait = self.known.get(name)
         if trait is None:
-            trait = self.known[name] = self.enter(Trait(name, RECORD, mutates))
+            trait = self.known[name] = self.enter(Trait(name, RECORD, mutates, hides_all=hides_all))
         return trait
 
 
 class ApiMode(TorchFunctionMode):
-    """Hands every call of torch's Python API to a Watch."""
+    """Hands every call of torch's Python API to a Watch: to be recorded, or only guarded (see ``Guard``)."""
 
-    def __init__(self, watch: Watch, traits: Traits) -> None:
+    def __init__(self, watch: Watch, traits: Traits, *, record: bool) -> None:
         super().__init__()
-        self._watch = watch
         self._traits = traits
         self._known = traits.known
-        self._call = watch.call
+        self._call = watch.call if record else Guard(watch)
         self._inside: list[Any] = []
 
     def __torch_function__(
@@ -89,6 +89,23 @@ class ApiMode(TorchFunctionMode):
         finally:
             remove(self)
             self._inside.remove(func)
+
+
+class Guard:
+    """Makes a call that is not recorded; has tensors that it may change read before, where they still wait for it."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def __call__(self, trait: Trait, function: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
+        if trait.mutates or (kwargs and (kwargs.get("out") is not None or kwargs.get("inplace"))):
+            try:
+                leaves: list[torch.Tensor] = []
+                flatten((args, kwargs), leaves)
+                self._watch.desk.before_change(leaves)
+            except Exception as error:
+                self._watch.notebook.trouble(error)
+        return function(*args, **kwargs) if kwargs else function(*args)
 
 
 @functools.cache

@@ -22,12 +22,13 @@ TRANSPARENT = 2
 class Trait:
     """How one torch function is treated. ``name_id`` is the number of its name in the Run; ``wanted`` says whether
     the user's filters let it through. ``hidden`` are positions of arguments that it changes without a trace in their
-    version counters."""
+    version counters; ``hides_all`` says that any of its arguments may be."""
 
     name: str
     treatment: int
     mutates: bool = False
     hidden: tuple[int, ...] = ()
+    hides_all: bool = False
     name_id: int = -1
     wanted: bool = True
     count: int = 0
@@ -75,7 +76,14 @@ _METADATA = frozenset(
     """.split()
 )
 
-_WITHOUT_NUMBERS = ("torch.ops.profiler.", "torch._C._set_", "torch._C._is_", "torch._C._get_", "torch.autograd.profiler.")
+_WITHOUT_NUMBERS = (
+    "torch.ops.profiler.",
+    "torch.autograd.profiler.",
+    "torch._C._set_",
+    "torch._C._is_",
+    "torch._C._get_",
+    "torch.distributed.",  # collectives have a door of their own: not every version of torch asks the mode about them
+)
 
 _IN_PLACE_OPERATORS = frozenset(
     "__iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __imod__ __ipow__ __iand__ __ior__ __ixor__ __ilshift__ "

@@ -68,7 +68,7 @@ class PythonRows:
         self._storages: list[Any] = []
         """Held so that what a row points to stays, even if its tensor is given other memory."""
         self._marks: list[tuple[int, int, int]] = []
-        self._rows: list[bytes] = []
+        self._rows: list[tuple[int, int, int, tuple[int, ...], tuple[int, ...]]] = []
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -79,23 +79,21 @@ class PythonRows:
         shape, strides = ((numel,), (1,)) if contiguous else collapse(tensor.shape, tensor.stride())
         if len(shape) > MAX_DIMENSIONS:
             tensor, shape, strides = copy_of(tensor), (numel,), (1,)
-        rest = (0,) * (MAX_DIMENSIONS - len(shape))
-        self._rows.append(
-            _ROW.pack(tensor.data_ptr(), numel, known[1], len(shape), *shape, *rest, *strides, *rest)
-        )
+        pointer = tensor.data_ptr()
+        self._rows.append((pointer, numel, known[1], shape, strides))
         self.tensors.append(tensor)
         self.numbers.append(number)
         self.places.append(place)
         storage = tensor.untyped_storage()
         self._storages.append(storage)
-        self._marks.append((tensor._version, storage._cdata, tensor.data_ptr()))
+        self._marks.append((tensor._version, storage._cdata, pointer))
         self.bytes += numel * known[2]
         return self.bytes
 
     def remove(self, position: int) -> None:
         """Lets a tensor go."""
         for column in (self.tensors, self.numbers, self.places, self._storages, self._marks, self._rows):
-            del column[position]  # type: ignore[attr-defined]
+            del column[position]
 
     def changed(self) -> list[int]:
         """Positions of tensors that were changed, or given other memory, since they were seen."""
@@ -107,13 +105,15 @@ class PythonRows:
 
     def table(self) -> bytearray:
         """The bytes of the descriptors; those of tensors that were given other memory are empty."""
-        pairs = zip(self.tensors, self._marks, strict=True)
-        moved = [position for position, (tensor, marks) in enumerate(pairs) if _moved(tensor, marks)]
-        rows = list(self._rows)
-        for position in moved:  # its memory may be gone
-            pointer, _, code = _ROW.unpack(rows[position])[:3]
-            rows[position] = _ROW.pack(pointer, 0, code, 1, *(0,) * MAX_DIMENSIONS, 1, *(0,) * (MAX_DIMENSIONS - 1))
-        return bytearray(b"".join(rows))
+        table = bytearray(len(self._rows) * _ROW.size)
+        columns = zip(self.tensors, self._marks, self._rows, strict=True)
+        for position, (tensor, marks, (pointer, numel, code, shape, strides)) in enumerate(columns):
+            if _moved(tensor, marks):  # its memory may be gone
+                numel, shape, strides = 0, (0,), (1,)
+            rest = (0,) * (MAX_DIMENSIONS - len(shape))
+            row = (pointer, numel, code, len(shape), *shape, *rest, *strides, *rest)
+            _ROW.pack_into(table, position * _ROW.size, *row)
+        return table
 
     def release(self) -> None:
         """Lets the memory of all tensors go; their numbers stay."""

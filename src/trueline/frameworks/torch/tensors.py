@@ -4,8 +4,8 @@ Two rules make this cheap and right.
 
 *Identity.* The output of one call is the input of the next. Storage, version counter, address, shape and strides say
 so without reading a byte. A storage that died could come back at the same address, so a weak reference to each is
-held for the step: then its number cannot be given to another. All of this is asked anew at each look: ``tensor.data =``,
-``resize_`` and ``requires_grad_`` change a tensor without a trace in its version counter.
+held for the step: then its number cannot be given to another. All of this is asked anew at each look:
+``tensor.data =``, ``resize_`` and ``requires_grad_`` change a tensor without a trace in its version counter.
 
 *Reading later.* A tensor is not read when it is seen but in a group with others, by the background thread (CPU) or by
 one launch on the device. So before a call changes a tensor in place, whatever of it is still waiting must be read:
@@ -59,7 +59,7 @@ class TensorDesk:
             return self._look_odd(tensor)
         try:
             storage = tensor.untyped_storage()
-            place = storage._cdata
+            place, dtype = storage._cdata, tensor.dtype
             key = (
                 place,
                 tensor._version,
@@ -67,10 +67,10 @@ class TensorDesk:
                 tensor.data_ptr(),
                 tensor.shape,
                 tensor.stride(),
-                tensor.dtype,
+                dtype,
                 tensor.requires_grad,
                 tensor.is_neg(),
-                tensor.is_conj(),
+                dtype.is_complex and tensor.is_conj(),
             )
         except Exception:  # sparse, meta, inference mode, …: no storage or no version
             return self._look_odd(tensor)
@@ -79,7 +79,9 @@ class TensorDesk:
             return found
         return self._first_look(tensor, key, storage, place)
 
-    def look_all(self, tensors: list[torch.Tensor], number: int, first_position: int, role: int, visits: list[int]) -> None:
+    def look_all(
+        self, tensors: list[torch.Tensor], number: int, first_position: int, role: int, visits: list[int]
+    ) -> None:
         """Looks at all tensors of a call; appends a row (call, position, role, tensor, layout) for each."""
         look = self.look
         for position, tensor in enumerate(tensors, first_position):
@@ -87,23 +89,14 @@ class TensorDesk:
 
     def before_change(self, tensors: list[torch.Tensor]) -> None:
         """To be called with the tensors that a call is about to change."""
-        readers = self._readers
-        for tensor in tensors:
-            try:
-                place = tensor.untyped_storage()._cdata
-            except Exception:  # without storage nothing was queued
-                continue
-            for reader in readers.values():
+        for place in self._places(tensors):
+            for reader in self._readers.values():
                 if reader.holds(place):
                     reader.settle(place)
 
     def changed(self, tensors: list[torch.Tensor]) -> None:
         """To be called with tensors that may have been changed without a trace in their version counter."""
-        for tensor in tensors:
-            try:
-                place = tensor.untyped_storage()._cdata
-            except Exception:
-                continue
+        for place in self._places(tensors):
             self._writes[place] = self._writes.get(place, 0) + 1
 
     def launch(self) -> None:
@@ -129,6 +122,15 @@ class TensorDesk:
             torch.UntypedStorage._free_weak_ref(reference)
         self._storages.clear()
 
+    def _places(self, tensors: list[torch.Tensor]) -> set[int]:
+        places = set()
+        for tensor in tensors:
+            try:
+                places.add(tensor.untyped_storage()._cdata)
+            except Exception:  # without storage nothing was queued
+                continue
+        return places
+
     def _look_fast(self, looks: Any) -> None:
         """Lets the C extension look; what it does not take on comes back to the methods that it stands in for."""
         looker = looks.Looker(
@@ -145,6 +147,7 @@ class TensorDesk:
         self._forget = looker.forget
         self.look = looker.look  # type: ignore[method-assign]
         self.look_all = looker.look_all  # type: ignore[method-assign]
+        self._places = looker.places  # type: ignore[method-assign]
 
     def _first_look(self, tensor: torch.Tensor, key: Any, storage: Any, place: int) -> Look:
         dtype = key[6]
@@ -236,13 +239,16 @@ def _normal_clone(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone()
 
 
-def _has_memory(tensor: torch.Tensor, storage: Any) -> bool:
+def _has_memory(tensor: torch.Tensor, storage: torch.UntypedStorage) -> bool:
     """Whether every element lies inside the storage: a storage can be emptied under a tensor, and some have none."""
-    if tensor.numel() == 0:
+    numel = tensor.numel()
+    if numel == 0:
         return True
-    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-    needed = (tensor.storage_offset() + last + 1) * tensor.element_size()
-    return tensor.data_ptr() != 0 and needed <= int(storage.nbytes())
+    extent = numel
+    if not tensor.is_contiguous():
+        extent = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    needed = (tensor.storage_offset() + extent) * tensor.element_size()
+    return tensor.data_ptr() != 0 and bool(needed <= storage.nbytes())
 
 
 def _shape_of(tensor: torch.Tensor) -> tuple[int, ...]:

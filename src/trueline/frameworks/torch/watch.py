@@ -42,8 +42,11 @@ class ThreadState(threading.local):
         self.modules: list[tuple[int, int, Any]] = []
         """The modules being called: (number, stack at the call, module)."""
         self.optimizer = NONE
+        self.in_collective = False
         self.open = 0
         """How many recorded calls are running; counted for the witness."""
+        self.functions = 0
+        """How many custom autograd.Functions are running."""
         self.number = _thread_number()
 
 
@@ -281,6 +284,8 @@ class Watch:
         if tree is None:
             tree = self._enter_result(place)
         self.desk.look_all(outputs, call.number, first, OUTPUT, call.visits)
+        if call.mutates and self.state.functions:  # mark_dirty will move their version counters on: read them now
+            self.desk.before_change(outputs)
         self._write(call, tree, NONE)
         if len(self.notebook.calls) > HELD_INTEGERS:
             self.notebook.hand_over()
@@ -339,9 +344,7 @@ class Watch:
     def _changed(self, call: OpenCall, outputs: list[torch.Tensor]) -> tuple[int, ...]:
         """Which inputs the call changed and did not return: positions among the input leaves."""
         returned = {id(tensor) for tensor in outputs}
-        hidden = call.trait.hidden
-        if hidden:
-            self.desk.changed([call.inputs[position] for position in hidden if position < len(call.inputs)])
+        hidden = range(len(call.inputs)) if call.trait.hides_all else call.trait.hidden
         found = []
         for position, (tensor, version) in enumerate(zip(call.inputs, call.versions, strict=True)):
             if _version(tensor) != version or position in hidden:
@@ -354,7 +357,9 @@ class Watch:
     def _watch_backward(
         self, call: OpenCall, result: int, outputs: list[torch.Tensor], first: int, edges: list[tuple[int, Any, int]]
     ) -> None:
-        border = border_of(outputs, first, edges, call.first_sequence, self._witness)
+        border = border_of(
+            outputs, first, edges, call.first_sequence, self._witness, call.inputs if call.mutates else None
+        )
         if border is not None and border.nodes:
             watch = BackwardWatch(self, call, result, border)
             if watch.waits:
