@@ -60,7 +60,8 @@ def measure_step(request: dict[str, Any]) -> dict[str, Any]:
     peak_bare = _peak()
     folder = Path(request["folder"])
     run = _ours_steps if request["tool"] == "ours" else _peer_steps
-    return {"bare": bare, **run(job, request["data"], request["steps"], folder), "peak": _peak(), "peak_bare": peak_bare}
+    captured = run(job, request["data"], request["steps"], folder)
+    return {"bare": bare, **captured, "peak": _peak(), "peak_bare": peak_bare}
 
 
 def _our_step(capture: Any, job: Job, batch: Any) -> None:

@@ -4,8 +4,8 @@
     python -m benchmarks.overhead --gpu --only steps,inactive
 
 Rounds are interleaved and every cell is a process of its own (see ``benchmarks.cell``), so a busy machine hits all
-columns alike. Writes ``results/cpu.json`` and ``results/cpu.md`` (``gpu`` with ``--gpu``) beside this file. A cell that cannot run leaves its
-reason in the table instead of a number.
+columns alike. Writes ``results/cpu.json`` and ``results/cpu.md`` (``gpu`` with ``--gpu``) beside this file. A
+cell that cannot run leaves its reason in the table instead of a number.
 """
 
 from __future__ import annotations

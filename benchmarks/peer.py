@@ -196,7 +196,7 @@ def _column(header: Sequence[str], *names: str) -> int:
 
 def _read_csv(path: Path) -> list[list[str]]:
     with path.open(newline="", encoding="utf-8-sig") as file:
-        return [row for row in csv.reader(file)]
+        return list(csv.reader(file))
 
 
 def _read_xlsx(path: Path) -> list[list[str]]:

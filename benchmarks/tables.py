@@ -26,10 +26,10 @@ class Notes:
     def cell(self, entry: dict[str, Any], text: str) -> str:
         """The formatted text, or a dash with a note where the entry is an error."""
         if "error" not in entry:
-            return text.format(**{key: value for key, value in entry.items()})
+            return text.format(**entry)
         if entry["error"] not in self.reasons:
             self.reasons.append(entry["error"])
-        return f"– [{self.reasons.index(entry['error']) + 1}]"
+        return f"- [{self.reasons.index(entry['error']) + 1}]"
 
     def text(self) -> str:
         return "".join(f"[{number}] not measured: {reason}\n\n" for number, reason in enumerate(self.reasons, 1))
@@ -38,7 +38,7 @@ class Notes:
 def _against(ours: dict[str, Any], other: dict[str, Any], key: str, inverse: bool = False) -> str:
     """How many times better ours is, where both were measured; for a cost (``inverse``) the other way round."""
     if "error" in ours or "error" in other or key not in ours or key not in other:
-        return "–"
+        return "-"
     if inverse:
         return f"{other[key] / max(ours[key], 1e-9):.1f}x"
     return f"{ours[key] / max(other[key], 1e-9):.1f}x"
@@ -79,7 +79,7 @@ def steps(part: dict[str, Any], notes: Notes) -> str:
         stats = _against(cells["ours stats"], cells["peer stats"], "added_min", inverse=True)
         dump = _against(cells["ours tensors"], cells["peer tensors"], "gb_per_s_best")
         rows.append([workload, "**ours against the peer**", "", f"stats {stats} less", "", "", "", f"dump {dump}"])
-    header = ["workload", "tool", "step min (median)", "added", "x bare", "records / tensors", "MB", "GB/s best (median)"]
+    header = ["workload", "tool", "step min (median)", "added", "x bare", "records / tensors", "MB", "GB/s (median)"]
     return "## Step time\n\n" + table(header, rows)
 
 

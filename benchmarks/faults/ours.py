@@ -56,7 +56,7 @@ def answers(pairs: Sequence[Pair], data: str, scratch: Path, progress: Callable[
         path = scratch / f"{data}_{pair.name}_candidate"
         try:
             result[pair.name] = _answer(pair, references[key], path, data)
-        except Exception as error:  # noqa: BLE001 - a tool that dies has not answered
+        except Exception as error:  # a tool that dies has not answered
             result[pair.name] = Answer(pair.name, False, "raised", detail=f"{type(error).__name__}: {error}")
         shutil.rmtree(path, ignore_errors=True)
         given = result[pair.name]

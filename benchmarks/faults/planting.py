@@ -44,7 +44,7 @@ class Plant(TorchFunctionMode):
         super().__init__()
         self.index = index
         self.targets = [(api, resolve(api), implementation) for api, implementation in table.items()]
-        self.counts = {api: 0 for api in table}
+        self.counts = dict.fromkeys(table, 0)
         self.fired = 0
         self.module = ""
         self.where: Callable[[], str] = str

@@ -3,8 +3,8 @@
     python -m benchmarks.faults.run [--peer] [--data tensors,stats] [NAME ...]
 
 NAME selects pairs whose names contain it. What did not run (other pairs, the other tool) is kept from the last
-results, so that one tool can be measured again without the other. Writes ``results/faults.json`` and ``results/faults.md`` beside the
-benchmarks. The peer (``--peer``) runs on the same pairs in its own environment and takes longer than ours.
+results, so that one tool can be measured again without the other. Writes ``results/faults.json`` and
+``results/faults.md`` beside the benchmarks. The peer (``--peer``) runs on the same pairs in its own environment and takes longer than ours.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from benchmarks.faults.scoring import Answer
 
 ALWAYS = (
     "A fault counts as found when the first call that the tool names is the planted one, in the right phase. Of the "
-    "peer that is the call of its first row that is not `pass`; an alarm on a clean pair is a row with `error`. The peer "
-    "calls every row whose dtypes differ an error, so it alarms on all pairs of different precision."
+    "peer that is the call of its first row that is not `pass`; an alarm on a clean pair is a row with `error`. The "
+    "peer calls every row whose dtypes differ an error, so it alarms on all pairs of different precision."
 )
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 TASKS = {"tensors": "tensor", "stats": "statistics"}

@@ -96,7 +96,7 @@ def summary(pairs: Sequence[Pair], answers: dict[str, dict[str, Answer]]) -> lis
 
 
 def _share(pair: tuple[int, int] | None) -> str:
-    return "–" if not pair or not pair[1] else f"{pair[0]} of {pair[1]} ({pair[0] / pair[1]:.0%})"
+    return "-" if not pair or not pair[1] else f"{pair[0]} of {pair[1]} ({pair[0] / pair[1]:.0%})"
 
 
 def _verdicts(counts: dict[str, int]) -> str:
@@ -142,7 +142,7 @@ def markdown(pairs: Sequence[Pair], answers: dict[str, dict[str, Answer]], notes
 
 def _cell(answer: Answer | None) -> str:
     if answer is None:
-        return "–"
+        return "-"
     said = answer.named or answer.verdict
     return f"right: {said}" if answer.right else f"**wrong**: {said}"
 

@@ -26,7 +26,8 @@ LINE = next(
 def run(*words: str, expect: int = 0) -> None:
     """Shows a command and runs it."""
     print("\n$ " + " ".join(words), flush=True)
-    code = subprocess.run([sys.executable, "-m", "trueline", *words[1:]] if words[0] == "trueline" else words).returncode
+    program = [sys.executable, "-m", "trueline", *words[1:]] if words[0] == "trueline" else list(words)
+    code = subprocess.run(program, check=False).returncode
     if code != expect:
         sys.exit(f"exit code {code}, expected {expect}: " + " ".join(words))
 

@@ -9,8 +9,9 @@ import argparse
 
 import torch
 import torch.nn.functional as F
-from kernels import install
 from model import LanguageModel
+
+from kernels import install
 
 
 def batch_of(step: int, size: int = 8, length: int = 64) -> torch.Tensor:

@@ -158,6 +158,16 @@ def test_a_change_in_place_gives_a_new_number(desk: TensorDesk, act: Any) -> Non
     assert len({*before, *after}) == 4
 
 
+@pytest.mark.parametrize("size", [(8,), LARGE])
+def test_a_change_that_nobody_told_of_is_seen_in_the_version(desk: TensorDesk, size: tuple[int, ...]) -> None:
+    tensor = torch.zeros(size)
+    view = tensor[1:]
+    before = desk.look(tensor)[0], desk.look(view)[0]
+    view.add_(1)
+    after = desk.look(tensor)[0], desk.look(view)[0]
+    assert len({*before, *after}) == 4
+
+
 def test_a_change_through_data_is_seen_although_the_version_stays(desk: TensorDesk) -> None:
     tensor = torch.randn(LARGE)
     number, version = desk.look(tensor)[0], tensor._version

@@ -20,6 +20,7 @@ from trueline.errors import UsageError
 VARIABLE = "TRUELINE_CAPTURE"
 """Holds the options of the capture, as JSON, in the environment of the program."""
 
+_HELPERS = ("multiprocessing", "torch._inductor", "torchrun", "torch.distributed.run", "torch.distributed.launch")
 _HOOK_FOLDER = Path(__file__).parent / "hook"
 
 
@@ -27,7 +28,7 @@ def run_command(argv: list[str], options: dict[str, Any]) -> int:
     """Runs a command with a capture in it; gives the command's exit code. ``options`` are those of ``capture``, with
     ``out``, and ``seed`` and ``deterministic`` for ``seed_all``."""
     if not argv:
-        raise UsageError("no command given; write it after --, for example: trueline capture --out runs/a -- python train.py")
+        raise UsageError("no command given; write it after --, as in: trueline capture --out runs/a -- python train.py")
     path = Path(options["out"])
     if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
         raise UsageError(f"{path} exists already; choose another --out or remove it")
@@ -101,7 +102,7 @@ def _start(options: dict[str, Any]) -> None:
 def _is_helper_process() -> bool:
     """Whether this is a process that Python or torch started for itself: they run ``-c from multiprocessing…``."""
     line = " ".join(sys.orig_argv)
-    return "multiprocessing" in line or "torch._inductor" in line or "torchrun" in line or "torch.distributed.run" in line or "torch.distributed.launch" in line
+    return any(word in line for word in _HELPERS)
 
 
 def _claims_rank() -> bool:

@@ -59,7 +59,8 @@ class Notebook:
             content = row()
             self._fresh.setdefault(table, []).append([number, *content])
             if table == "layouts":
-                self._layout_bytes.append(math.prod(content[1]) * DTYPES[content[0]].itemsize if content[0] in DTYPES else 0)
+                itemsize = DTYPES[content[0]].itemsize if content[0] in DTYPES else 0
+                self._layout_bytes.append(math.prod(content[1]) * itemsize)
         return number
 
     def hand_over(

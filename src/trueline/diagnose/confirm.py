@@ -27,6 +27,7 @@ _PEAK_MARGIN = 4.0
 _FLOOR_SINGLE, _FLOOR_HALF = 2.0, 0.5
 """The least error, in unit roundoffs, that is allowed whatever the honest implementation achieves."""
 _TENSOR_FLOAT = 2.0**-11
+_NOT_REPEATABLE = (Kind.RANDOM, Kind.COLLECTIVE, Kind.UNDEFINED)
 
 SECONDS = 120.0
 """Replaying stops after this long; what is left is judged by distance alone."""
@@ -70,7 +71,7 @@ class Court:
         facts = facts_of(self._table.api(row))
         if facts.composite and self._table.precision.autocast:
             return self._table.precision.autocast
-        contracts = facts.kind is Kind.CONTRACTION and self._table.precision.on_different_devices(row)
+        contracts = facts.kind in (Kind.CONTRACTION, Kind.ATTENTION) and self._table.precision.on_different_devices(row)
         return _TENSOR_FLOAT if contracts else 0.0
 
     def _assess(self, row: int, side: int) -> Assessment | str:
@@ -80,6 +81,9 @@ class Court:
         position = int((self._table.alignment.reference, self._table.alignment.candidate)[side][row])
         if position == NONE:
             return "only one side makes this call"
+        kind = facts_of(self._table.api(row)).kind
+        if kind in _NOT_REPEATABLE:
+            return f"it {kind.value}"
         call = self._table.traces[side].call(position, statistics=False)
         try:
             return assess(

@@ -55,7 +55,7 @@ class Precision:
         if not self.autocast or table.phase(row) is not Phase.BACKWARD:
             return frozenset()
         forward = table.forward_row(row)
-        if forward == NONE or facts_of(table.api(row)).kind is not Kind.CONTRACTION:
+        if forward == NONE or facts_of(table.api(row)).kind not in (Kind.CONTRACTION, Kind.ATTENTION):
             return frozenset()
         trace = table.traces[1]
         position = int(table.alignment.candidate[forward])

@@ -115,7 +115,8 @@ def _input_rounding(evidence: CallEvidence, tensor: TensorEvidence, unit: float)
     """Rounding of an input on the way in: autocast, or TF32."""
     if not tensor.reference_dtype.digits:
         return 0.0
-    if evidence.reduced_precision and evidence.facts.kind is Kind.CONTRACTION and unit <= _ACCUMULATOR:
+    contracts = evidence.facts.kind in (Kind.CONTRACTION, Kind.ATTENTION)
+    if evidence.reduced_precision and contracts and unit <= _ACCUMULATOR:
         return _TENSOR_FLOAT
     finest = min(tensor.reference_dtype.epsilon, tensor.candidate_dtype.epsilon) / 2
     return unit if finest < unit else 0.0
@@ -199,11 +200,20 @@ def _contraction(evidence: CallEvidence, inputs: list[TensorEvidence], output: T
     return [*effects, *(Effect(tensor, amplification, math.sqrt(length)) for tensor in factors)]
 
 
+def _attention(evidence: CallEvidence, inputs: list[TensorEvidence], output: TensorEvidence) -> list[Effect]:
+    """An average of the values, whose weights change by as much as the scores do."""
+    value = max(1.0, _ratio(inputs[2].rms, output.rms)) if len(inputs) > 2 else 4.0
+    scores = inputs[0].rms * inputs[1].rms if len(inputs) > 1 else 1.0
+    weights = 2.0 * max(1.0, scores) * value
+    growth = math.sqrt(max(output.shape[-2:], default=1))
+    return [Effect(tensor, weights if number < 2 else value, growth) for number, tensor in enumerate(inputs)]
+
+
 def _reduction(evidence: CallEvidence, inputs: list[TensorEvidence], output: TensorEvidence) -> list[Effect]:
     effects = []
     for tensor in inputs:
         length = max(1.0, tensor.count / max(output.count, 1))
-        stretch = 2.0 if evidence.facts.name in _MEANS else math.sqrt(length)
+        stretch = 2.0 if evidence.facts.name in _LOSSES else 1.0 if evidence.facts.name in _MEANS else math.sqrt(length)
         effects.append(Effect(tensor, max(1.0, stretch * _ratio(tensor.rms, output.rms)), math.sqrt(length)))
     return effects
 
@@ -358,6 +368,7 @@ _FORWARD: dict[Kind, _Forward] = {
     Kind.PRODUCT: _product,
     Kind.SINGULAR: _singular,
     Kind.CONTRACTION: _contraction,
+    Kind.ATTENTION: _attention,
     Kind.REDUCTION: _reduction,
     Kind.EXPONENTIAL: _exponential,
     Kind.NORMALIZATION: _normalization,
@@ -369,6 +380,7 @@ _BACKWARD: dict[Kind, _Backward] = {
     Kind.SELECT: _select_backward,
     Kind.PRODUCT: _product_backward,
     Kind.CONTRACTION: _contraction_backward,
+    Kind.ATTENTION: _contraction_backward,
     Kind.SMOOTH: _smooth_backward,
     Kind.REDUCTION: _reduction_backward,
     Kind.EXPONENTIAL: _exponential_backward,

@@ -108,7 +108,7 @@ class RowReducer:
         self._out = out
         self._digest = digest
         self._table = np.zeros(1, DESCRIPTOR)
-        self._buffer = memoryview(self._table.view(np.uint8))
+        self._buffer: Any = self._table
         self._table_address = _address(self._table)
         self._out_address = _address(out)
         kernels = _kernels()

@@ -30,7 +30,9 @@ class Kind(Enum):
     SINGULAR = "divides"
     """Steep near zero: division, square roots, logarithms, powers, steps of adaptive optimizers."""
     CONTRACTION = "contracts"
-    """Sums of products: matmul, convolution, attention."""
+    """Sums of products: matmul, convolution, recurrent cells."""
+    ATTENTION = "attends"
+    """Averages values with weights that are exponentials of products of queries and keys."""
     REDUCTION = "reduces"
     SMOOTH = "maps smoothly"
     """Element by element, with a slope around one at most."""
@@ -90,15 +92,16 @@ _TABLE: dict[Kind, str] = {
     Kind.PRODUCT: "mul square outer addr hadamard kron",
     Kind.SINGULAR: """
         div reciprocal rsqrt sqrt log log2 log10 log1p pow float_power addcdiv _fused_adamw _fused_adam _fused_sgd
-        _fused_adagrad asin acos atanh acosh tan lgamma digamma erfinv logit normalize renorm
+        _fused_adagrad asin acos atanh acosh tan lgamma digamma erfinv logit
         clip_grad_norm hypot atan2 xlogy
         """,
     Kind.CONTRACTION: """
         matmul linear bilinear addmm addbmm baddbmm addmv mv dot vdot inner tensordot einsum conv conv_transpose1d
-        conv_transpose2d conv_transpose3d conv_tbc scaled_dot_product_attention multi_head_attention_forward
+        conv_transpose2d conv_transpose3d conv_tbc multi_head_attention_forward
         chain_matmul multi_dot lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell cdist pairwise_distance
         fft rfft ifft irfft fft2 rfft2 grouped_mm scaled_mm _scaled_mm embedding_bag _native_multi_head_attention
         """,
+    Kind.ATTENTION: "scaled_dot_product_attention",
     Kind.REDUCTION: """
         sum mean norm var std var_mean std_mean nansum nanmean logsumexp cumsum cumprod prod trace avg_pool1d avg_pool2d
         avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d index_add scatter_add scatter_reduce
@@ -111,6 +114,7 @@ _TABLE: dict[Kind, str] = {
         """,
     Kind.EXPONENTIAL: "softmax log_softmax exp exp2 expm1 softmin gumbel_softmax cosh sinh",
     Kind.NORMALIZATION: """
+        normalize renorm
         layer_norm batch_norm group_norm instance_norm rms_norm local_response_norm weight_norm batch_norm_gather_stats
         """,
     Kind.RANDOM: """

@@ -65,7 +65,8 @@ class Batch:
 
     ``definitions`` maps a table (names, modules, stacks, trees, layouts) to rows whose first field is the number.
     ``statistics`` is called by the writing thread and gives tensor numbers and their STATISTICS rows; it may wait
-    for a device. ``prepare`` is called by the writing thread before anything else, ``done`` when nothing of this batch is needed any more.
+    for a device. ``prepare`` is called by the writing thread before anything else, ``done`` when nothing of this
+    batch is needed any more.
     """
 
     definitions: dict[str, list[list[Any]]] = field(default_factory=dict)

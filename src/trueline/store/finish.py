@@ -32,7 +32,8 @@ CREATE TABLE stacks (id INTEGER PRIMARY KEY, frames TEXT);
 CREATE TABLE trees (id INTEGER PRIMARY KEY, tree TEXT);
 CREATE TABLE layouts (id INTEGER PRIMARY KEY, dtype TEXT, shape TEXT, strides TEXT, device TEXT, requires_grad INTEGER);
 CREATE TABLE calls ({", ".join(f"{name} INTEGER" + (" PRIMARY KEY" if name == "id" else "") for name in CALL_COLUMNS)});
-CREATE TABLE visits ({", ".join(f"{name} INTEGER" for name in VISIT_COLUMNS)}, PRIMARY KEY (call, position)) WITHOUT ROWID;
+CREATE TABLE visits ({", ".join(f"{name} INTEGER" for name in VISIT_COLUMNS)},
+  PRIMARY KEY (call, position)) WITHOUT ROWID;
 CREATE TABLE statistics (tensor INTEGER PRIMARY KEY, count INTEGER, minimum REAL, maximum REAL, mean REAL, norm REAL,
   nan INTEGER, positive_infinity INTEGER, negative_infinity INTEGER, zeros INTEGER, exponent_min INTEGER,
   exponent_max INTEGER, digest INTEGER, sketch BLOB);
@@ -66,7 +67,8 @@ def finish_rank(folder: Path, rank: int, *, database: Path | None = None) -> Pat
         connection.execute("BEGIN")
         complete = _copy_frames(connection, journal)
         meta = {"format_version": FORMAT_VERSION, "rank": rank, "complete": complete}
-        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(k, json.dumps(v)) for k, v in meta.items()])
+        rows = [(key, json.dumps(value)) for key, value in meta.items()]
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
         connection.execute("COMMIT")
     finally:
         connection.close()

@@ -20,7 +20,7 @@ class JournalWriter:
     """Appends frames to a new file."""
 
     def __init__(self, path: Path) -> None:
-        self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - lives as long as the capture
+        self._file = open(path, "xb", buffering=0)
         self._file.write(MAGIC)
 
     def append(self, kind: bytes, payload: bytes) -> None:

@@ -109,7 +109,8 @@ class RankReader:
         return self.tensor_bits(record.tensor_id, record.dtype, record.shape)
 
     def tensor_bits(self, tensor: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-        place = self._connection.execute("SELECT file, offset, nbytes FROM bytes WHERE tensor = ?", (tensor,)).fetchone()
+        query = "SELECT file, offset, nbytes FROM bytes WHERE tensor = ?"
+        place = self._connection.execute(query, (tensor,)).fetchone()
         if place is None:
             raise UsageError(f"tensor {tensor} was not kept in {self.folder}; capture with data='tensors' to keep it")
         file, offset, nbytes = place
@@ -147,7 +148,8 @@ class RankReader:
         except sqlite3.DatabaseError as error:
             raise CorruptRunError(f"{database} is damaged ({error}); capture again") from error
         if version is None or int(version[0]) > FORMAT_VERSION:
-            raise RunVersionError(f"{database} has format {version and version[0]}; this trueline reads {FORMAT_VERSION}")
+            found = version and version[0]
+            raise RunVersionError(f"{database} has format {found}; this trueline reads {FORMAT_VERSION}: update it")
         return connection
 
     def _finish(self) -> Path:
@@ -177,7 +179,7 @@ def _read_info(path: Path) -> RunInfo:
     if not path.exists():
         raise NotARunError(f"{path} does not exist")
     if not path.is_dir() or not file.exists():
-        raise NotARunError(f"{path} is not a Run: it has no {RUN_FILE}; a Run is the folder given to trueline capture --out")
+        raise NotARunError(f"{path} is not a Run (no {RUN_FILE} in it); a Run is the folder given to capture --out")
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         version = int(content["format_version"])

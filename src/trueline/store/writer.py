@@ -129,7 +129,8 @@ class RankWriter:
         places = []
         for payload in batch.payloads:
             content = payload.fetch()
-            places.append((payload.tensor, *self._segments.append(payload.tensor, payload.dtype, payload.shape, content)))
+            place = self._segments.append(payload.tensor, payload.dtype, payload.shape, content)
+            places.append((payload.tensor, *place))
         self._journal.append(b"B", b"".join(number.to_bytes(8, "little") for place in places for number in place))
 
     def _fail(self, error: Exception) -> None:

@@ -10,7 +10,6 @@ import torch
 
 from trueline.frameworks.base import Notebook, Scope, Watcher
 
-
 _seed: list[int] = []
 
 

@@ -7,6 +7,7 @@ memory. Where there is no Triton for the device, plain torch reductions do the s
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class DeviceReader:
         self._backend: Any = getattr(torch, device.type)
         self._statistics = _Grouped(device, self._digest) if cuda.supported(device) else _Plain(self._digest)
         self._group = Group()
-        self._places: set[int] = set()
+        self._count = 0
         self._stream: Any = None
         self._raw_stream = -1
         self._current_stream = _raw_stream_of(device)
@@ -49,30 +50,33 @@ class DeviceReader:
         self._bound = self._limit = self._held_bound()
 
     def holds(self, place: int) -> bool:
-        return place in self._places or (self._copier is not None and place in self._copier.places)
+        return place in self._group.places or (self._copier is not None and place in self._copier.places)
 
     def add(self, tensor: torch.Tensor, number: int, place: int, known: Known, contiguous: bool) -> None:
-        raw = self._current_stream()
-        if raw != self._raw_stream:  # the group is read on the stream that its tensors were made on
-            self.launch()
-            self._raw_stream = raw
-            self._stream = self._backend.current_stream(self._device)
-        self._known[tensor.dtype] = known
-        self._places.add(place)
-        group = self._group
-        if group.add(tensor, number, place, known, contiguous) > self._limit or len(group.rows) >= HELD_TENSORS:
-            self._limit_reached(group.bytes)
+        if self._current_stream() != self._raw_stream:
+            self._change_stream()
+        if self._copier is not None:
+            self._known[tensor.dtype] = known
+        self._count += 1
+        if self._group.add(tensor, number, place, known, contiguous) > self._limit or self._count >= HELD_TENSORS:
+            self._limit_reached(self._group.bytes)
+
+    def _change_stream(self) -> None:
+        """A group is read on the stream that its tensors were made on: another stream begins another group."""
+        self.launch()
+        self._raw_stream = self._current_stream()
+        self._stream = self._backend.current_stream(self._device)
 
     def _limit_reached(self, held: int) -> None:
         """Sends the group off, unless there is room for more below the program's own peak."""
         room = self._peak - self._used()
-        if room > self._bound and len(self._group.rows) < HELD_TENSORS:
+        if room > self._bound and self._count < HELD_TENSORS:
             self._limit = held + self._bound
         else:
             self.launch()
 
     def settle(self, place: int) -> None:
-        if place in self._places:
+        if place in self._group.places:
             self.launch()
         if self._copier is not None:
             self._copier.wait_for(place)
@@ -84,8 +88,7 @@ class DeviceReader:
 
     def launch(self) -> None:
         group, self._group = self._group, Group()
-        self._places.clear()
-        self._limit = self._bound
+        self._limit, self._count = self._bound, 0
         if not group.rows:
             return
         changed = group.changed()
@@ -243,7 +246,7 @@ def _raw_stream_of(device: torch.device) -> Any:
     """A cheap way to ask which stream is current; one that always gives the same where a device has no streams."""
     index = device.index or 0
     ask = getattr(torch._C, f"_{device.type}_getCurrentRawStream", None)
-    return (lambda: ask(index)) if ask is not None else (lambda: 0)
+    return functools.partial(ask, index) if ask is not None else (lambda: 0)
 
 
 __all__ = ["DeviceReader"]

@@ -91,6 +91,7 @@ class TorchWatcher:
         doors = [(torch.autograd.Function.apply.__func__, self._custom_function)]  # type: ignore[attr-defined]
         doors += [(function, self._collective) for function in regions.collectives()]
         doors += [(function, self._compiled) for function in regions.compiled_functions()]
+        doors += [(function, self._compiled_module) for function in regions.compiled_modules()]
         doors.append((threading.Thread._bootstrap_inner, self._thread))  # type: ignore[attr-defined]
         maker = regions.compiler()
         if maker is not None:  # stays on between captured steps too: compiling is rare, and what it makes is wanted
@@ -147,20 +148,35 @@ class TorchWatcher:
             state.in_collective = False
 
     def _compiled(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._region(regions.compiled_name(original), original, args, kwargs)
+
+    def _compiled_module(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = type(getattr(args[0], "_orig_mod", args[0])).__qualname__
+        return self._region(name, original, args, kwargs, skip_first=True)
+
+    def _region(
+        self, name: str, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, skip_first: bool = False
+    ) -> Any:
+        """Records what goes in and out of a compiled region."""
+        state = self.watch.state
+        if state.region:  # a compiled module is called through a compiled function: one region
+            return original(*args, **kwargs)
         self.watch.notebook.tally.miss("inside of a torch.compile region (its inputs and outputs are recorded)")
         with NoTorchFunction():
             self.watch.desk.settle()
-        trait = self._traits.named(f"torch.compile.{regions.compiled_name(original)}", mutates=True)
+        trait = self._traits.named(f"torch.compile.{name}", mutates=True)
 
         def run(*inner: Any, **named: Any) -> Any:
             self._unhook_modules()  # the compiler would look into hooks and modes of ours
+            state.region = True
             try:
                 with StackLifted():
                     return original(*inner, **named)
             finally:
+                state.region = False
                 self._hook_modules()
 
-        return self.watch.call_outside(trait, run, args, kwargs)
+        return self.watch.call_outside(trait, run, args, kwargs, skip_first=skip_first)
 
     def _compile(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         made = original(*args, **kwargs)

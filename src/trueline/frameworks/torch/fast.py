@@ -31,8 +31,9 @@ _FUNCTIONS = (
     "data_ptr",
 )  # fmt: skip
 
-_IMPLEMENTATION_WORDS = 22
-"""The words in which both are searched for: all that the implementation of a plain tensor has in torch 2.13."""
+_IMPLEMENTATION_WORDS = (22, 24)
+"""The words in which both are searched for: all that the implementation of a plain tensor has in torch 2.13, and in
+the versions before it."""
 
 _ODD_KEYS = (
     "Negative", "Conjugate", "ZeroTensor", "Python", "FuncTorchBatched", "FuncTorchGradWrapper", "Functionalize",
@@ -69,18 +70,28 @@ def _load() -> Any:
 def _words() -> tuple[int, int, int]:
     """Where in a tensor's implementation its storage and its dispatch keys lie, in words, and the keys of tensors that
     are not what lies in their memory. Raises where there is not exactly one such place."""
-    storage, keys = set(range(_IMPLEMENTATION_WORDS)), set(range(_IMPLEMENTATION_WORDS))
-    for tensor in _trials() + _odd_trials():
-        words = (ctypes.c_uint64 * _IMPLEMENTATION_WORDS).from_address(tensor._cdata)
-        place, key_set = tensor.untyped_storage()._cdata, torch._C._dispatch_keys(tensor).raw_repr()
-        storage = {word for word in storage if words[word] == place}
-        keys = {word for word in keys if words[word] == key_set}
-    if len(storage) != 1 or len(keys) != 1:
+    for size in _IMPLEMENTATION_WORDS:
+        found = _places_of_words(size)
+        if found is not None:
+            break
+    else:
         raise RuntimeError("a tensor of this torch is not laid out as expected")
     odd = 0
     for name in _ODD_KEYS:
         odd |= torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)).raw_repr()
-    return storage.pop(), keys.pop(), odd
+    return *found, odd
+
+
+def _places_of_words(size: int) -> tuple[int, int] | None:
+    """The places of the storage and of the dispatch keys among the first ``size`` words; None where there is not
+    exactly one of each that holds for every kind of tensor."""
+    storage, keys = set(range(size)), set(range(size))
+    for tensor in _trials() + _odd_trials():
+        words = (ctypes.c_uint64 * size).from_address(tensor._cdata)
+        place, key_set = tensor.untyped_storage()._cdata, torch._C._dispatch_keys(tensor).raw_repr()
+        storage = {word for word in storage if words[word] == place}
+        keys = {word for word in keys if words[word] == key_set}
+    return (storage.pop(), keys.pop()) if len(storage) == 1 and len(keys) == 1 else None
 
 
 def _trials() -> list[torch.Tensor]:

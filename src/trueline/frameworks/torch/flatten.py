@@ -59,8 +59,9 @@ def _flatten_other(value: Any, kind: type, leaves: list[torch.Tensor]) -> Key:
     if isinstance(value, tuple | list | set | frozenset):  # torch.return_types.max and other structured tuples
         return (tuple if isinstance(value, tuple) else list, tuple([flatten(item, leaves) for item in value]))
     if dataclasses.is_dataclass(value):
-        fields = ((field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value))
-        return ("$record", _type_name(kind), tuple([(name, flatten(item, leaves)) for name, item in fields]))
+        names = [field.name for field in dataclasses.fields(value)]
+        parts = tuple([(name, flatten(getattr(value, name, None), leaves)) for name in names])
+        return ("$record", _type_name(kind), parts)
     if isinstance(value, int | float):  # numpy scalars, enumerations, symbolic integers
         return _number_key(value)
     return ("$object", _type_name(kind), _text_of(value))

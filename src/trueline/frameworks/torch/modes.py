@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,6 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trueline.frameworks.torch.flatten import flatten
 from trueline.frameworks.torch.graph import MARK
 from trueline.frameworks.torch.names import RECORD, SKIP, Names, Trait
 
@@ -35,10 +35,12 @@ class Traits:
     def learn(self, function: Any) -> Trait:
         trait = self._names.trait(function)
         self.enter(trait)
-        try:
+        with contextlib.suppress(TypeError):  # one that cannot be hashed is decided anew each time
             self.known[function] = trait
-        except TypeError:  # not hashable: decided anew each time
-            pass
+        return trait
+
+    def learn_kernel(self, function: Any) -> Trait:
+        trait = self.known[function] = self.enter(self._names.kernel(function))
         return trait
 
     def enter(self, trait: Trait) -> Trait:
@@ -55,13 +57,13 @@ class Traits:
 
 
 class ApiMode(TorchFunctionMode):
-    """Hands every call of torch's Python API to a Watch: to be recorded, or only guarded (see ``Guard``)."""
+    """Hands every call of torch's Python API to a Watch: to be recorded, or only to be made."""
 
     def __init__(self, watch: Watch, traits: Traits, *, record: bool) -> None:
         super().__init__()
         self._traits = traits
         self._known = traits.known
-        self._call = watch.call if record else Guard(watch)
+        self._call = watch.call if record else watch.call_unrecorded
         self._inside: list[Any] = []
 
     def __torch_function__(
@@ -89,23 +91,6 @@ class ApiMode(TorchFunctionMode):
         finally:
             remove(self)
             self._inside.remove(func)
-
-
-class Guard:
-    """Makes a call that is not recorded; has tensors that it may change read before, where they still wait for it."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-
-    def __call__(self, trait: Trait, function: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
-        if trait.mutates or (kwargs and (kwargs.get("out") is not None or kwargs.get("inplace"))):
-            try:
-                leaves: list[torch.Tensor] = []
-                flatten((args, kwargs), leaves)
-                self._watch.desk.before_change(leaves)
-            except Exception as error:
-                self._watch.notebook.trouble(error)
-        return function(*args, **kwargs) if kwargs else function(*args)
 
 
 @functools.cache
@@ -192,9 +177,7 @@ class KernelMode(TorchDispatchMode):
     def _recorded(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         trait = self._traits.known.get(func)
         if trait is None:
-            name = str(func)
-            trait = self._traits.enter(Trait(name, RECORD, func._schema.is_mutable))
-            self._traits.known[func] = trait
+            trait = self._traits.learn_kernel(func)
         return self._watch.kernel(trait, func, args, kwargs)
 
 

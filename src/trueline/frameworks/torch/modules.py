@@ -5,7 +5,10 @@ Paths are found from the outermost module that is called: ``layers.2.attention``
 
 from __future__ import annotations
 
+import sys
 import weakref
+from functools import cache
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,7 +31,8 @@ class ModuleWatch:
         self._numbers: dict[int, tuple[Any, int]] = {}
         self._record = Level.MODULE in watch.scope.levels
         self._stacks_wanted = watch.scope.stacks
-        self._open: dict[int, list[OpenCall | None]] = {}
+        self._open: dict[int, list[tuple[OpenCall | None, BaseException | None]]] = {}
+        """By thread, the calls of modules that are running, each with the error that was being handled when it began."""
 
     def before(self, module: torch.nn.Module, args: Any) -> None:
         watch = self._watch
@@ -36,12 +40,13 @@ class ModuleWatch:
             state = watch.state
             modules = state.modules
             above = modules[-1][1] if modules else -1
-            stack = watch.stacks.here(3, above) if self._stacks_wanted else -1
+            stack = watch.stacks.here(_frames_to_caller(), above) if self._stacks_wanted else -1
             known = self._numbers.get(id(module))
             number = known[1] if known is not None and known[0]() is module else self._enter(module)
             modules.append((number, stack, module))
             if self._record:
-                self._begin(module, args)
+                # The hook is not given keyword arguments; they lie in the frame that calls it.
+                self._begin(module, args, sys._getframe(1).f_locals.get("kwargs"))
         except Exception as error:
             watch.notebook.trouble(error)
 
@@ -57,21 +62,26 @@ class ModuleWatch:
         except Exception as error:
             watch.notebook.trouble(error)
 
-    def _begin(self, module: torch.nn.Module, args: Any) -> None:
+    def _begin(self, module: torch.nn.Module, args: Any, kwargs: dict[str, Any] | None) -> None:
         kind = type(module)
         trait = self._traits.named(f"{kind.__module__}.{kind.__qualname__}")
         parameters = {name: value for name, value in module._parameters.items() if value is not None}
         parameters.update((name, value) for name, value in module._buffers.items() if value is not None)
         with NoTorchFunction():
-            call = self._watch.begin(MODULE, trait, args, None, 5, parameters)
-        self._open.setdefault(self._watch.state.number, []).append(call)
+            call = self._watch.begin(MODULE, trait, args, kwargs, 5, parameters)
+        self._open.setdefault(self._watch.state.number, []).append((call, sys.exc_info()[1]))
 
     def _end(self, output: Any) -> None:
         calls = self._open.get(self._watch.state.number)
-        call = calls.pop() if calls else None
-        if call is not None:
-            with NoTorchFunction():
-                self._watch.end(call, output)
+        call, earlier = calls.pop() if calls else (None, None)
+        if call is None:
+            return
+        error = sys.exc_info()[1]
+        if error is not None and error is not earlier:  # torch calls the hook while it handles what the module raised
+            self._watch.abort(call, error)
+            return
+        with NoTorchFunction():
+            self._watch.end(call, output)
 
     def _enter(self, module: torch.nn.Module) -> int:
         """Numbers a module that was not seen before; the outermost one names all that are in it."""
@@ -90,3 +100,15 @@ class ModuleWatch:
         self._watch.selection.module(number, path)
         self._numbers[id(module)] = (weakref.ref(module), number)
         return number
+
+
+@cache
+def _frames_to_caller() -> int:
+    """How many frames lie between the stack's search and the caller of a module, when asked from ``before``: torch
+    calls its hooks from ``_call_impl`` or, in newer versions, from a function inside it."""
+    frame: FrameType | None = sys._getframe(1)
+    depth = 1
+    while frame is not None and frame.f_code is not torch.nn.Module._call_impl.__code__:
+        frame = frame.f_back
+        depth += 1
+    return depth + 1

@@ -6,10 +6,13 @@ namespaces; nothing is listed by hand but the few functions that need another tr
 
 from __future__ import annotations
 
+import types
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from trueline.frameworks.torch.flatten import flatten
 
 RECORD = 0
 SKIP = 1
@@ -18,17 +21,23 @@ TRANSPARENT = 2
 """Made of other torch calls, which are the ones worth recording."""
 
 
+Argument = tuple[int, str]
+"""Position and name of an argument: callers may use either."""
+
+
 @dataclass(slots=True)
 class Trait:
     """How one torch function is treated. ``name_id`` is the number of its name in the Run; ``wanted`` says whether
-    the user's filters let it through. ``hidden`` are positions of arguments that it changes without a trace in their
-    version counters; ``hides_all`` says that any of its arguments may be."""
+    the user's filters let it through. ``hidden`` are the arguments, by position and name, that it changes without a
+    trace in their version counters; ``hides_all`` says that any of its arguments may be. ``in_place`` is the position
+    of an argument that asks it to work in place, 0 where it has none."""
 
     name: str
     treatment: int
     mutates: bool = False
-    hidden: tuple[int, ...] = ()
+    hidden: tuple[Argument, ...] = ()
     hides_all: bool = False
+    in_place: int = 0
     name_id: int = -1
     wanted: bool = True
     count: int = 0
@@ -50,12 +59,19 @@ _TRANSPARENT = frozenset(
     }
 )
 
+_RUNNING_FIRST: tuple[Argument, ...] = ((1, "running_mean"), (2, "running_var"))
+_RUNNING_LAST: tuple[Argument, ...] = ((3, "running_mean"), (4, "running_var"))
 _HIDDEN_MUTATION = {
-    "torch.nn.functional.batch_norm": (1, 2),  # running mean and variance
-    "torch.batch_norm": (3, 4),
-    "torch.nn.functional.instance_norm": (1, 2),
-    "torch.instance_norm": (3, 4),
+    "torch.nn.functional.batch_norm": _RUNNING_FIRST,
+    "torch.nn.functional.instance_norm": _RUNNING_FIRST,
+    "torch.batch_norm": _RUNNING_LAST,
+    "torch.instance_norm": _RUNNING_LAST,
+    "aten.native_batch_norm.default": _RUNNING_LAST,
+    "aten.cudnn_batch_norm.default": _RUNNING_LAST,
+    "aten.miopen_batch_norm.default": _RUNNING_LAST,
 }
+_HIDDEN_PREFIXES = ("_fused_", "_amp_")
+"""Kernels on lists of tensors, fused optimizers among them, whose version counters torch forgets to move."""
 
 _METADATA = frozenset(
     """
@@ -112,16 +128,19 @@ class Names:
             ("torch._C._special", torch._C._special),
         )
         for prefix, namespace in namespaces:
-            for attribute in dir(namespace):
+            for attribute in sorted(dir(namespace), key=lambda name: name.startswith("_")):
                 self._enter(prefix, attribute, getattr(namespace, attribute, None))
 
     def _enter(self, prefix: str, attribute: str, value: Any) -> None:
         if not callable(value) or isinstance(value, type):
             return
+        full = f"{prefix}.{attribute}"
         try:
-            self._names.setdefault(value, f"{prefix}.{attribute}")
+            known = self._names.setdefault(value, full)
         except TypeError:  # not hashable, so not a function that could reach us
             return
+        if attribute == getattr(value, "__name__", "") and known.rpartition(".")[0] == prefix:
+            self._names[value] = full  # of several names in one place (mm, spmm, dsmm) its own is the right one
 
     def trait(self, function: Any) -> Trait:
         """Decides how to treat a function, once."""
@@ -136,8 +155,16 @@ class Names:
         if short in _METADATA or name.startswith(_WITHOUT_NUMBERS):
             return Trait(name, SKIP)
         in_place = short in _IN_PLACE_OPERATORS or (short.endswith("_") and not short.endswith("__"))
-        mutates = in_place or name in _HIDDEN_MUTATION or _schema_mutates(function)
-        return Trait(name, RECORD, mutates, _HIDDEN_MUTATION.get(name, ()))
+        hidden = _HIDDEN_MUTATION.get(name) or _hidden_arguments(short)
+        mutates = in_place or bool(hidden) or _schema_mutates(function)
+        return Trait(name, RECORD, mutates, hidden, in_place=_in_place_position(function))
+
+    def kernel(self, function: Any) -> Trait:
+        """The trait of a kernel that is seen below autograd, where version counters have not been moved yet: its
+        schema says what it changes."""
+        name = str(function)
+        hidden = _HIDDEN_MUTATION.get(name) or _written(function._schema)
+        return Trait(name, RECORD, bool(hidden), hidden)
 
     def name(self, function: Any) -> str:
         try:
@@ -160,6 +187,51 @@ def _property_name(function: Any) -> str | None:
     if getattr(function, "__name__", "") not in ("__get__", "__set__", "__delete__"):
         return None
     return getattr(getattr(function, "__self__", None), "__name__", "?")
+
+
+def may_change(trait: Trait, args: Any, kwargs: dict[str, Any] | None) -> bool:
+    """Whether a call may change any of its arguments."""
+    return (
+        trait.mutates
+        or bool(0 < trait.in_place < len(args) and args[trait.in_place])
+        or bool(kwargs and (kwargs.get("out") is not None or kwargs.get("inplace")))
+    )
+
+
+def hidden_leaves(trait: Trait, args: Any, kwargs: dict[str, Any] | None, leaves: list[torch.Tensor]) -> frozenset[int]:
+    """Which tensors a call changes without a trace in their version counters: positions among its leaves."""
+    if trait.hides_all:
+        return frozenset(range(len(leaves)))
+    changed: list[torch.Tensor] = []
+    for position, name in trait.hidden:
+        flatten(args[position] if position < len(args) else (kwargs or {}).get(name), changed)
+    numbers = {id(tensor) for tensor in changed}
+    return frozenset(position for position, tensor in enumerate(leaves) if id(tensor) in numbers)
+
+
+def _hidden_arguments(short: str) -> tuple[Argument, ...]:
+    if not short.startswith(_HIDDEN_PREFIXES) or not short.endswith("_"):
+        return ()
+    operator = getattr(torch.ops.aten, short, None)
+    return () if operator is None else _written(operator.default._schema)
+
+
+def _written(schema: Any) -> tuple[Argument, ...]:
+    """What a schema says is written to. Gradients that a fused optimizer may scale are not what it is called for,
+    and nobody uses them again."""
+    return tuple(
+        (position, argument.name)
+        for position, argument in enumerate(schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write and argument.name != "grads"
+    )
+
+
+def _in_place_position(function: Any) -> int:
+    if not isinstance(function, types.FunctionType):
+        return 0
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    return names.index("inplace") if "inplace" in names else 0
 
 
 def _schema_mutates(function: Any) -> bool:

@@ -48,6 +48,13 @@ def compiled_functions() -> list[types.FunctionType]:
     return [item for item in gc.get_objects() if is_compiled(item)]
 
 
+def compiled_modules() -> list[types.FunctionType]:
+    """The way into every module made by torch.compile."""
+    module = sys.modules.get("torch._dynamo.eval_frame")
+    call = getattr(getattr(module, "OptimizedModule", None), "__call__", None)
+    return [call] if isinstance(call, types.FunctionType) else []
+
+
 def is_compiled(item: Any) -> bool:
     return (
         type(item) is types.FunctionType
@@ -61,7 +68,7 @@ def compiler() -> types.FunctionType | None:
     """The function through which torch.compile makes a compiled function."""
     module = sys.modules.get("torch._dynamo.eval_frame")
     context = getattr(module, "_TorchDynamoContext", None)
-    return getattr(context, "__call__", None)
+    return None if context is None else context.__call__
 
 
 def compiled_name(function: Any) -> str:

@@ -2,7 +2,7 @@
 
 ``assess`` says how far a recorded output lies from the truth and how far an honest implementation in the same dtype
 lies from it on the same inputs. Both start from what the call was really given, rounded as it was. Calls that cannot
-be run again (random numbers, other ranks, objects that were not recorded) raise ``Unreplayable`` with the reason.
+be run again (other ranks, objects that were not recorded) raise ``Unreplayable`` with the reason.
 
 Names are looked up attribute by attribute from the ``torch`` module; nothing is evaluated.
 """
@@ -17,7 +17,6 @@ import numpy as np
 import torch
 
 from trueline.dtypes import dtype_named
-from trueline.ops.facts import Kind, facts_of
 from trueline.records import Call, Phase, TensorRecord
 from trueline.tree import Tree, tensor_paths
 
@@ -26,6 +25,7 @@ Fetch = Callable[[TensorRecord], "np.ndarray[Any, Any]"]
 
 _CASTS = {"bfloat16", "half", "float", "double", "float64", "float32", "float16"}
 _NOT_A_FUNCTION = {"backward", "grad", "register_hook", "as_strided", "set_", "resize_", "data_ptr", "apply_", "map_"}
+_CLOSED_ROOMS = {"distributed", "multiprocessing", "hub", "utils"}
 _MAX_ELEMENTS = 1 << 28
 """Calls that touch more elements than this are not replayed: float64 copies of them would not fit."""
 
@@ -84,6 +84,8 @@ def resolve(api: str) -> Callable[..., Any]:
     parts = api.split(".")
     if parts[0] != "torch" or len(parts) < 2:
         raise Unreplayable(f"{api} is not a function of torch")
+    if parts[1] in _CLOSED_ROOMS:
+        raise Unreplayable(f"torch.{parts[1]} reaches beyond this process")
     if parts[-1] == "__get__":
         parts = parts[:-1]
     found: Any = torch
@@ -102,9 +104,6 @@ def resolve(api: str) -> Callable[..., Any]:
 
 def _check(recorded: Recorded) -> None:
     call = recorded.call
-    kind = facts_of(call.api).kind
-    if kind in (Kind.RANDOM, Kind.COLLECTIVE, Kind.UNDEFINED):
-        raise Unreplayable(f"it {kind.value}")
     if call.api.rpartition(".")[2] in _NOT_A_FUNCTION or call.raised:
         raise Unreplayable("it is no function of its arguments alone")
     if call.phase is Phase.BACKWARD and recorded.forward is None:

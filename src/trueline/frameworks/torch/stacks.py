@@ -19,7 +19,10 @@ from trueline.store.columns import NONE
 DEPTH = 64
 KEPT = 24
 _CALL_IMPL = torch.nn.Module._call_impl.__code__
-_OURS = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, os.path.dirname(os.path.dirname(__file__))))
+_OURS = (
+    os.path.dirname(os.path.abspath(torch.__file__)) + os.sep,
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep,
+)
 
 
 class Stacks:

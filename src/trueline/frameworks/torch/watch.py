@@ -15,7 +15,7 @@ from trueline.frameworks.base import Notebook, Scope
 from trueline.frameworks.torch.backward import BackwardWatch
 from trueline.frameworks.torch.flatten import flatten, tree_of
 from trueline.frameworks.torch.graph import border_of, input_edges
-from trueline.frameworks.torch.names import Trait
+from trueline.frameworks.torch.names import Trait, hidden_leaves, may_change
 from trueline.frameworks.torch.selection import Selection
 from trueline.frameworks.torch.stacks import Stacks
 from trueline.frameworks.torch.tensors import TensorDesk
@@ -47,6 +47,8 @@ class ThreadState(threading.local):
         """How many recorded calls are running; counted for the witness."""
         self.functions = 0
         """How many custom autograd.Functions are running."""
+        self.region = False
+        """Whether a compiled region is running."""
         self.number = _thread_number()
 
 
@@ -66,6 +68,7 @@ class OpenCall:
         "context",
         "edges",
         "first_sequence",
+        "hidden",
         "inputs",
         "level",
         "module",
@@ -91,6 +94,7 @@ class OpenCall:
     visits: list[int]
     mutates: bool
     versions: list[int]
+    hidden: frozenset[int]
     edges: list[tuple[int, Any, int]] | None
     first_sequence: int
 
@@ -129,7 +133,7 @@ class Watch:
             self.notebook.trouble(error)
             call = None
         if call is None:
-            return function(*args, **kwargs) if kwargs else function(*args)
+            return self.call_unrecorded(trait, function, args, kwargs)
         state = self.state
         state.open += 1
         try:
@@ -144,6 +148,23 @@ class Watch:
         except Exception as error:
             self.notebook.trouble(error)
         return result
+
+    def call_unrecorded(
+        self, trait: Trait, function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None
+    ) -> Any:
+        """Makes a call that is not wanted; tensors that it may change are read before, where they still wait for it."""
+        if not may_change(trait, args, kwargs):
+            return function(*args, **kwargs) if kwargs else function(*args)
+        leaves: list[torch.Tensor] = []
+        try:
+            flatten((args, kwargs), leaves)
+            self.desk.before_change(leaves)
+        except Exception as error:
+            self.notebook.trouble(error)
+        try:
+            return function(*args, **kwargs) if kwargs else function(*args)
+        finally:
+            self.desk.changed(leaves)
 
     def call_outside(
         self,
@@ -250,12 +271,10 @@ class Watch:
         else:
             look_all(leaves, number, 0, INPUT, visits)
         call.visits = visits
-        call.mutates = trait.mutates or bool(
-            kwargs and (kwargs.get("out") is not None or kwargs.get("inplace"))
-        )
+        call.mutates = may_change(trait, args, kwargs)
         call.edges = None
-        call.versions = []
         if call.mutates:
+            call.hidden = hidden_leaves(trait, args, kwargs, leaves)
             call.versions = [_version(tensor) for tensor in leaves]
             call.edges = input_edges(leaves)
             self.desk.before_change(_may_change(trait, leaves, kwargs))
@@ -284,8 +303,8 @@ class Watch:
         if tree is None:
             tree = self._enter_result(place)
         self.desk.look_all(outputs, call.number, first, OUTPUT, call.visits)
-        if call.mutates and self.state.functions:  # mark_dirty will move their version counters on: read them now
-            self.desk.before_change(outputs)
+        if call.mutates and (self.state.functions or call.level == KERNEL):
+            self.desk.before_change(outputs)  # mark_dirty, or autograd above a kernel, will move their version counters
         self._write(call, tree, NONE)
         if len(self.notebook.calls) > HELD_INTEGERS:
             self.notebook.hand_over()
@@ -344,7 +363,7 @@ class Watch:
     def _changed(self, call: OpenCall, outputs: list[torch.Tensor]) -> tuple[int, ...]:
         """Which inputs the call changed and did not return: positions among the input leaves."""
         returned = {id(tensor) for tensor in outputs}
-        hidden = range(len(call.inputs)) if call.trait.hides_all else call.trait.hidden
+        hidden = call.hidden
         found = []
         for position, (tensor, version) in enumerate(zip(call.inputs, call.versions, strict=True)):
             if _version(tensor) != version or position in hidden:
