@@ -4,7 +4,8 @@
 
 NAME selects pairs whose names contain it. What did not run (other pairs, the other tool) is kept from the last
 results, so that one tool can be measured again without the other. Writes ``results/faults.json`` and
-``results/faults.md`` beside the benchmarks. The peer (``--peer``) runs on the same pairs in its own environment and takes longer than ours.
+``results/faults.md`` beside the benchmarks. The peer (``--peer``) runs on the same pairs in its own environment and
+takes longer than ours.
 """
 
 from __future__ import annotations
@@ -110,15 +111,15 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> int:
     arguments = parse(argv)
     torch.set_num_threads(1)
-    chosen, skipped = _runnable(pairs(arguments.names))
-    notes = [ALWAYS, *skipped]
+    chosen, _ = _runnable(pairs(arguments.names))
+    shown, skipped = _runnable(pairs())
+    notes = [ALWAYS, *skipped, *scoring.peer_notes(arguments.json, arguments.peer)]
     if not chosen:
         print("no pair has such a name", file=sys.stderr)
         return 2
     faults = sum(isinstance(pair, Fault) for pair in chosen)
     progress(f"{faults} faults, {len(chosen) - faults} clean pairs")
     answers = scoring.merged(scoring.load(arguments.json), collect(arguments, chosen, notes))
-    shown, _ = _runnable(pairs())
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     document = scoring.document(shown, answers, notes)
     arguments.json.write_text(json.dumps(document, indent=1) + "\n")

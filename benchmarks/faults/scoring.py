@@ -63,6 +63,13 @@ def load(path: Path) -> dict[str, dict[str, Answer]]:
     return result
 
 
+def peer_notes(path: Path, measured_again: bool) -> list[str]:
+    """Which peer the kept answers come from, where it is not measured again."""
+    if measured_again or not path.exists():
+        return []
+    return [note for note in json.loads(path.read_text())["notes"] if note.startswith("The peer is")]
+
+
 def merged(old: dict[str, dict[str, Answer]], new: dict[str, dict[str, Answer]]) -> dict[str, dict[str, Answer]]:
     """The old answers with the new ones over them."""
     columns = [*(column for column in old), *(column for column in new if column not in old)]

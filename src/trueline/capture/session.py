@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 import warnings
+import weakref
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -108,6 +109,7 @@ class Capture:
             return self
         self._framework.on_optimizer(self._optimizer_begins, self._optimizer_ends)
         atexit.register(self.stop)
+        _running.add(self)
         if self._clock.wanted:
             self._watcher.start()
         return self
@@ -129,6 +131,7 @@ class Capture:
             return
         self._finished = True
         atexit.unregister(self.stop)
+        _running.discard(self)
         assert self._watcher is not None and self._notebook is not None and self._writer is not None
         try:
             self._watcher.close()
@@ -139,6 +142,16 @@ class Capture:
         self.certificate = self._certify()
         self._writer.close(asdict(self.certificate))
         self._watcher = None
+
+    def abandon(self) -> None:
+        """Lets go in a process that was forked from the captured one: the Run belongs to the parent, and so does the
+        thread that writes it. Whoever recorded here would wait for that thread for ever."""
+        if self._finished:
+            return
+        self._finished = True
+        atexit.unregister(self.stop)
+        self._watcher.abandon()
+        self._framework.off_optimizer()
 
     def _open(self, rank: int, world: int) -> bool:
         """Makes the Run; a path that cannot be written is one warning, not the end of the program."""
@@ -230,6 +243,19 @@ class Capture:
             complete=not notebook.broken,
             stopped_because=notebook.broken,
         )
+
+
+_running: weakref.WeakSet[Capture] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for one in list(_running):
+        one.abandon()
+    _running.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _git_commit() -> str:

@@ -18,12 +18,13 @@ import numpy as np
 from trueline.compare import Match
 from trueline.diagnose.comparison import call_comparison
 from trueline.diagnose.confirm import SECONDS, Court, Trial
-from trueline.diagnose.explain import explain
+from trueline.diagnose.explain import argument_changes, explain
 from trueline.diagnose.flow import Break, Flow
 from trueline.diagnose.table import RankTable
 from trueline.judge import Judgement, Standard
 from trueline.ops.facts import Kind, facts_of
 from trueline.records import Origin, Verdict
+from trueline.store.columns import NONE
 
 _HIDDEN = 200
 """How many calls of each sort are replayed in search of a fault that hides under noise, and for how long at most."""
@@ -90,11 +91,23 @@ def _first_fault(table: RankTable, breaks: dict[int, Break], court: Court | None
         if court is None or (broken is not None and broken.certain):
             return Suspect(table, row, None, broken)
         trial = court.try_row(row)
-        if trial.guilty is False:
+        if trial.guilty is False and not _asked_differently(table, row):
             _acquit(table, row, trial)
             continue
+        if trial.guilty is False:
+            reason = f"each side computed rightly what it was asked for, but they were asked differently: {trial.reason}"
+            trial = Trial(None, reason, trial.evidence)
         return Suspect(table, row, trial, broken)
     return None
+
+
+def _asked_differently(table: RankTable, row: int) -> bool:
+    """Whether the two programs gave this call different plain arguments: then the program is the origin."""
+    positions = (int(table.alignment.reference[row]), int(table.alignment.candidate[row]))
+    if NONE in positions:
+        return False
+    calls = [table.traces[side].call(position, statistics=False) for side, position in enumerate(positions)]
+    return any(argument_changes(*calls))
 
 
 def _hidden_fault(table: RankTable, court: Court) -> Suspect | None:

@@ -81,6 +81,9 @@ class Watcher(Protocol):
     def close(self) -> None:
         """Stops looking for good."""
 
+    def abandon(self) -> None:
+        """Stops looking and writes nothing more; called in a child that was forked from the captured process."""
+
     def optimizer_begins(self, optimizer: Any) -> None:
         """An optimizer is about to step."""
 

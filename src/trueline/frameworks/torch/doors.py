@@ -68,6 +68,14 @@ class TorchWatcher:
         with NoTorchFunction():
             self.watch.end_step()
 
+    def abandon(self) -> None:
+        """Stops looking and records nothing more; in a forked child the notebook is somebody else's."""
+        self.watch.looking = False
+        while self._undo:
+            self._undo.pop()()
+        if self._maker is not None:
+            self._maker.off()
+
     def close(self) -> None:
         """Ends the looking for good."""
         self.pause()

@@ -6,6 +6,7 @@ namespaces; nothing is listed by hand but the few functions that need another tr
 
 from __future__ import annotations
 
+import contextlib
 import types
 from dataclasses import dataclass
 from typing import Any
@@ -128,19 +129,15 @@ class Names:
             ("torch._C._special", torch._C._special),
         )
         for prefix, namespace in namespaces:
-            for attribute in sorted(dir(namespace), key=lambda name: name.startswith("_")):
+            # One function may have several names (mm, spmm, dsmm; neg, __neg__): the plainest is the one to show.
+            for attribute in sorted(dir(namespace), key=lambda name: (name.startswith("_"), len(name))):
                 self._enter(prefix, attribute, getattr(namespace, attribute, None))
 
     def _enter(self, prefix: str, attribute: str, value: Any) -> None:
         if not callable(value) or isinstance(value, type):
             return
-        full = f"{prefix}.{attribute}"
-        try:
-            known = self._names.setdefault(value, full)
-        except TypeError:  # not hashable, so not a function that could reach us
-            return
-        if attribute == getattr(value, "__name__", "") and known.rpartition(".")[0] == prefix:
-            self._names[value] = full  # of several names in one place (mm, spmm, dsmm) its own is the right one
+        with contextlib.suppress(TypeError):  # what cannot be hashed is not a function that could reach us
+            self._names.setdefault(value, f"{prefix}.{attribute}")
 
     def trait(self, function: Any) -> Trait:
         """Decides how to treat a function, once."""
