@@ -26,6 +26,9 @@ class Verdict(IntEnum):
     FAIL = 3
     ERROR = 4
 
+    def __str__(self) -> str:
+        return self.name
+
 
 class Phase(str, Enum):
     """Whether a call ran in the forward or the backward direction."""

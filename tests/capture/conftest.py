@@ -57,7 +57,8 @@ def nothing_left_behind() -> Iterator[None]:
     assert torch._C._len_torch_function_stack() == 0
     assert torch._C._len_torch_dispatch_stack() == 0
     assert hooks_left() == []
-    assert [name for name, function in _functions().items() if before.get(name, function.__code__) is not function.__code__] == []
+    after = {name: function.__code__ for name, function in _functions().items()}
+    assert [name for name in before if after[name] is not before[name]] == []
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("trueline")] == []
 
 

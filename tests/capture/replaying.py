@@ -30,8 +30,10 @@ def tensor_of(reader: RankReader, record: TensorRecord) -> torch.Tensor:
     """A recorded tensor, with its exact bits and strides."""
     raw = np.ascontiguousarray(reader.tensor(record)).tobytes()
     dtype = getattr(torch, dtype_named(record.dtype).name)
-    plain = torch.frombuffer(bytearray(raw), dtype=dtype).reshape(record.shape) if raw else torch.empty(record.shape, dtype=dtype)
-    if not raw or plain.stride() == record.strides:
+    if not raw:
+        return torch.empty(record.shape, dtype=dtype)
+    plain = torch.frombuffer(bytearray(raw), dtype=dtype).reshape(record.shape)
+    if plain.stride() == record.strides:
         return plain
     spread = [0 if step == 0 else slice(None) for step in record.strides]  # expanded dimensions hold one element
     kept = [step for step in record.strides if step]

@@ -114,7 +114,7 @@ def test_a_call_on_a_view_has_its_own_gradients(calls: Callable[..., list[Call]]
 
 
 def test_double_backward_is_recorded_as_far_as_it_belongs_to_a_call(captured: Captured) -> None:
-    """The engine made the graph of the first backward by itself: the witness says that its kernels belong to no call."""
+    """The engine made the graph of the first backward itself: the witness says that its kernels belong to no call."""
 
     def program() -> None:
         x = torch.randn(5, requires_grad=True)
@@ -145,7 +145,7 @@ def test_a_graph_used_twice_is_recorded_twice(calls: Callable[..., list[Call]]) 
 
 @pytest.mark.parametrize("size", [4, 200])
 def test_accumulated_gradients_are_not_taken_for_those_of_a_call(size: int, captured: Captured) -> None:
-    """Both backwards add into the same memory; each call keeps what it sent, also where it is read in the background."""
+    """Both backwards add into the same memory; each call keeps what it sent, also where that is read later."""
     weight = torch.nn.Parameter(torch.randn(size, size))
     x = torch.randn(3, size)
     expected = []

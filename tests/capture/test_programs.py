@@ -108,7 +108,8 @@ class Structured(nn.Module):
 def test_structured_arguments_and_results(calls: Calls) -> None:
     x = torch.ones(3)
     (call,) = calls(lambda: Structured()({"x": x, "more": [x]}, pair=Pair(1.5, x)), level="module")
-    assert [record.path for record in call.outputs] == ["out.logits", "out.hidden.0", "out.hidden.1", "out.extra.deep.0.er"]
+    paths = [record.path for record in call.outputs]
+    assert paths == ["out.logits", "out.hidden.0", "out.hidden.1", "out.extra.deep.0.er"]
     assert {"args.0.x", "args.0.more.0"} <= {record.path for record in call.inputs}
     assert "kwargs.pair.second" in {record.path for record in call.inputs}
     assert call.result["out"]["fields"]["extra"]["n"] == 3
@@ -181,10 +182,31 @@ def test_threads_are_told_apart(calls: Calls) -> None:
 
     found = calls(program, data="tensors")
     linear = forwards(found, "functional.linear")
-    assert Counter(call.thread for call in linear).most_common() == [(n, 20) for n, _ in Counter(c.thread for c in linear).most_common()]
-    assert len({call.thread for call in linear}) == 4
+    assert list(Counter(call.thread for call in linear).values()) == [20] * 4
     assert {call.module for call in linear} == {"0"}
     assert sorted(call.index for call in linear) == list(range(80))
+
+
+def test_a_thread_that_outlives_the_capture_runs_free(tmp_path: Path) -> None:
+    """Nobody can take a mode off another thread; what it reports after the end must go nowhere, and wait for nobody."""
+    stopped, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        torch.ones(3).sin()
+        stopped.wait(30)
+        for _ in range(40_000):
+            torch.ones(1)
+        done.set()
+
+    thread = threading.Thread(target=work, daemon=True)
+    with trueline.capture(tmp_path / "run") as capture:
+        thread.start()
+        torch.ones(3).cos()
+    before = capture.certificate
+    stopped.set()
+    assert done.wait(30), "the thread hangs"
+    thread.join()
+    assert open_run(tmp_path / "run").rank(0).certificate == before
 
 
 class Squares(torch.utils.data.Dataset):

@@ -35,7 +35,9 @@ def loop(capture: Any = None, steps: int = 5) -> nn.Module:
 
 
 @pytest.mark.parametrize("told", [False, True])
-@pytest.mark.parametrize(("asked", "expected"), [(None, (0, 1, 2, 3, 4)), ([1, 3], (1, 3)), ("0,2-3", (0, 2, 3)), (4, (4,))])
+@pytest.mark.parametrize(
+    ("asked", "expected"), [(None, (0, 1, 2, 3, 4)), ([1, 3], (1, 3)), ("0,2-3", (0, 2, 3)), (4, (4,))]
+)
 def test_steps_are_found_or_told(told: bool, asked: Any, expected: tuple[int, ...], tmp_path: Path) -> None:
     with trueline.capture(tmp_path / "run", steps=asked) as capture:
         loop(capture if told else None)
@@ -57,8 +59,8 @@ def test_several_optimizer_steps_in_a_told_step_are_one(tmp_path: Path) -> None:
             capture.step()
             for optimizer in optimizers:
                 optimizer.step()
-    linear = [c for c in open_run(tmp_path / "run").rank(0).trace() if c.api.endswith("linear") and c.phase is Phase.FORWARD]
-    assert [call.step for call in linear] == [0, 1, 2]
+    calls = open_run(tmp_path / "run").rank(0).trace()
+    assert [c.step for c in calls if c.api.endswith("linear") and c.phase is Phase.FORWARD] == [0, 1, 2]
 
 
 def test_the_program_ends_after_the_last_step_if_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +99,10 @@ def names(calls: list[Call]) -> list[str]:
     [
         ({"apis": ["torch.Tensor.sin"]}, ["torch.Tensor.sin.0", "torch.Tensor.sin.1"]),
         ({"apis": "cos"}, ["torch.Tensor.cos.0", "torch.Tensor.cos.1"]),
-        ({"apis": ["*.s?n", "exp"]}, ["torch.Tensor.sin.0", "torch.Tensor.exp.0", "torch.Tensor.sin.1", "torch.Tensor.exp.1"]),
+        (
+            {"apis": ["*.s?n", "exp"]},
+            ["torch.Tensor.sin.0", "torch.Tensor.exp.0", "torch.Tensor.sin.1", "torch.Tensor.exp.1"],
+        ),
         ({"calls": ["torch.Tensor.sin.1"]}, ["torch.Tensor.sin.1"]),
         ({"calls": ["torch.Tensor.sin.1.forward", "torch.Tensor.cos.0"]}, ["torch.Tensor.cos.0", "torch.Tensor.sin.1"]),
         (
@@ -119,7 +124,8 @@ def test_the_backward_of_a_chosen_call_comes_with_it(calls: Calls) -> None:
 
 def test_modules_by_glob(calls: Calls) -> None:
     found = calls(lambda: train("transformer", steps=1, keep=False), modules=["blocks.1.*"])
-    assert {call.module for call in found} == {f"blocks.1.{name}" for name in ("first", "qkv", "out", "second", "drop", "feed.0", "feed.1", "feed.2")}
+    parts = ("first", "qkv", "out", "second", "drop", "feed.0", "feed.1", "feed.2")
+    assert {call.module for call in found} == {f"blocks.1.{name}" for name in parts}
     found = calls(lambda: train("transformer", steps=1, keep=False), modules="optimizer")
     assert {call.context for call in found} == {"optimizer"}
 

@@ -200,8 +200,8 @@ class Trained:
 
     def differences(self, other: Trained) -> list[str]:
         """What is not the same to the last bit."""
-        found = [f"loss {n}" for n, pair in enumerate(zip(self.losses, other.losses)) if not _same(*pair)]
-        for step, (mine, theirs) in enumerate(zip(self.gradients, other.gradients)):
+        found = [f"loss {n}" for n, pair in enumerate(zip(self.losses, other.losses, strict=True)) if not _same(*pair)]
+        for step, (mine, theirs) in enumerate(zip(self.gradients, other.gradients, strict=True)):
             assert mine.keys() == theirs.keys()
             found += [f"gradient of {name} in step {step}" for name in mine if not _same(mine[name], theirs[name])]
         found += [name for name in self.state if not _same(self.state[name], other.state[name])]
@@ -209,7 +209,12 @@ class Trained:
 
 
 def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
-    return left.dtype == right.dtype and torch.equal(left.view(torch.uint8) if left.dim() else left, right.view(torch.uint8) if right.dim() else right)
+    """Whether two tensors have the same bits; a NaN is the same as itself."""
+    return left.dtype == right.dtype and left.shape == right.shape and torch.equal(_bytes(left), _bytes(right))
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
 def train(

@@ -139,6 +139,8 @@ class Capture:
         except Exception as error:
             self._notebook.trouble(error)
         self._writer.drain()
+        self._notebook.flush()  # what the writer's thread found out while it read the last tensors
+        self._writer.drain()
         self.certificate = self._certify()
         self._writer.close(asdict(self.certificate))
         self._watcher = None

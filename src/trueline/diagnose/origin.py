@@ -28,7 +28,7 @@ from trueline.store.columns import NONE
 
 _HIDDEN = 200
 """How many calls of each sort are replayed in search of a fault that hides under noise, and for how long at most."""
-_HIDDEN_SECONDS = 40.0
+_HIDDEN_SECONDS = 20.0
 
 
 @dataclass(slots=True)
@@ -51,9 +51,12 @@ class Suspect:
         return self.collective, int(self.table.step[self.row]), (self.row - int(inside[0])) / len(inside)
 
 
-def find_origin(tables: Sequence[RankTable], standard: Standard, *, replay: bool, notes: list[str]) -> Origin | None:
+def find_origin(
+    tables: Sequence[RankTable], standard: Standard, *, replay: bool, thorough: bool, notes: list[str]
+) -> Origin | None:
     """The origin over all ranks, or None where nothing is wrong. Verdicts of acquitted and of broken rows are changed
-    in the tables."""
+    in the tables. What hides under noise is looked for where the two sides differ in precision; ``thorough`` looks for
+    it anyway."""
     _excuse_collectives(tables)
     deadline = time.monotonic() + SECONDS
     suspects = []
@@ -61,7 +64,7 @@ def find_origin(tables: Sequence[RankTable], standard: Standard, *, replay: bool
         breaks = {one.row: one for one in reversed(_mark_breaks(table))}
         court = Court(table, deadline) if replay else None
         found = _first_fault(table, breaks, court)
-        if found is None and court is not None:
+        if found is None and court is not None and (thorough or table.precision.mixed):
             found = _hidden_fault(table, Court(table, min(deadline, time.monotonic() + _HIDDEN_SECONDS)))
         if court is not None and court.time_is_up:
             notes.append(
@@ -95,7 +98,7 @@ def _first_fault(table: RankTable, breaks: dict[int, Break], court: Court | None
             _acquit(table, row, trial)
             continue
         if trial.guilty is False:
-            reason = f"each side computed rightly what it was asked for, but they were asked differently: {trial.reason}"
+            reason = f"each side computed rightly what it was asked for, but was asked differently: {trial.reason}"
             trial = Trial(None, reason, trial.evidence)
         return Suspect(table, row, trial, broken)
     return None

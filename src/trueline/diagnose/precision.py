@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trueline.ops.facts import Kind, facts_of
 from trueline.records import Phase, Role
-from trueline.store.columns import NONE, PHASES, ROLES
+from trueline.store.columns import NONE, PHASES, ROLES, Integers
 
 if TYPE_CHECKING:
     from trueline.diagnose.table import RankTable
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _OUTPUT = ROLES.index(Role.OUTPUT)
 _SINGLE = 24
@@ -26,14 +28,27 @@ class Precision:
         self._table = table
 
     @cached_property
-    def autocast(self) -> float:
-        """The unit roundoff of the half type that contractions of one side alone return from float32; else 0.0."""
+    def _outputs(self) -> tuple[Integers, list[Floats]]:
+        """The outputs that both sides have, as numbers of leaves, and their unit roundoffs on each side."""
         table, leaves = self._table, self._table.leaves
         both = np.flatnonzero((leaves.reference != NONE) & (leaves.candidate != NONE) & leaves.output)
         units = [
             table.units(side, table.traces[side].visits[visits[both], 4])
             for side, visits in ((0, leaves.reference), (1, leaves.candidate))
         ]
+        return both, units
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the two sides worked in different precisions, so that there is much honest noise between them."""
+        _, units = self._outputs
+        return bool((units[0] != units[1]).any())
+
+    @cached_property
+    def autocast(self) -> float:
+        """The unit roundoff of the half type that contractions of one side alone return from float32; else 0.0."""
+        table, leaves = self._table, self._table.leaves
+        both, units = self._outputs
         for index in np.flatnonzero((units[0] > 1e-4) != (units[1] > 1e-4)).tolist():
             row = int(leaves.row[both[index]])
             side = int(units[1][index] > units[0][index])

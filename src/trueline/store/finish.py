@@ -1,8 +1,8 @@
 """Turns a journal into ``calls.db``, the SQLite file that every reader uses.
 
-Done by the capture when it ends, or by the first reader of a Run whose program was killed. The database is built
-beside its place and moved there when whole. Each kind of frame fills one table, so a Run of any size is finished in
-a bounded amount of memory.
+Done by the capture when it ends. A reader of a Run whose program was killed, or still runs, makes ``recovered.db``
+instead and leaves the journal alone. A database is built beside its place and moved there when whole. Each kind of
+frame fills one table, so a Run of any size is finished in a bounded amount of memory.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from trueline.store.columns import BYTES_COLUMNS, CALL_COLUMNS, FORMAT_VERSION, 
 from trueline.store.journal import read_frames
 
 DATABASE_FILE = "calls.db"
+RECOVERED_FILE = "recovered.db"
+"""What a reader makes of a journal that nobody has finished; the capture that still runs will write its own file."""
 
 STATISTICS_COLUMNS = tuple(name for name in STATISTICS.names or ())
 
@@ -59,6 +61,7 @@ def finish_rank(folder: Path, rank: int, *, database: Path | None = None) -> Pat
     target = database or folder / DATABASE_FILE
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
+    size = journal.stat().st_size
     connection = sqlite3.connect(draft, isolation_level=None)
     try:
         # One writer that nobody else reads yet: no lock and no rollback file is needed, only speed.
@@ -66,15 +69,19 @@ def finish_rank(folder: Path, rank: int, *, database: Path | None = None) -> Pat
         connection.executescript(SCHEMA)
         connection.execute("BEGIN")
         complete = _copy_frames(connection, journal)
-        meta = {"format_version": FORMAT_VERSION, "rank": rank, "complete": complete}
+        meta = {"format_version": FORMAT_VERSION, "rank": rank, "complete": complete, "journal_bytes": size}
         rows = [(key, json.dumps(value)) for key, value in meta.items()]
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
         connection.execute("COMMIT")
-    finally:
         connection.close()
+    except BaseException:
+        connection.close()
+        draft.unlink(missing_ok=True)
+        raise
     os.replace(draft, target)
     if database is None:
         journal.unlink(missing_ok=True)
+        (folder / RECOVERED_FILE).unlink(missing_ok=True)
     return target
 
 

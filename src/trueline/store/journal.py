@@ -36,7 +36,10 @@ class JournalWriter:
 def read_frames(path: Path) -> Iterator[tuple[bytes, bytes]]:
     """Yields (kind, payload) up to the end or to the first frame that is not whole."""
     with open(path, "rb") as file:
-        if file.read(len(MAGIC)) != MAGIC:
+        start = file.read(len(MAGIC))
+        if not MAGIC.startswith(start):
+            raise ValueError(f"{path} is not a journal of this version")
+        if start != MAGIC:  # killed before the first line was whole
             return
         while True:
             header = file.read(_HEADER.size)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
 import sqlite3
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from trueline.dtypes import dtype_named
 from trueline.errors import CorruptRunError, NotARunError, RunVersionError, UsageError
 from trueline.records import Call, Certificate, RunInfo, TensorRecord
 from trueline.store.columns import FORMAT_VERSION
-from trueline.store.finish import DATABASE_FILE, finish_rank
+from trueline.store.finish import DATABASE_FILE, RECOVERED_FILE, finish_rank
 from trueline.store.segments import segment_name
 from trueline.store.trace import Trace
 from trueline.store.writer import JOURNAL_FILE, RUN_FILE
@@ -138,31 +139,85 @@ class RankReader:
     def _connect(self) -> sqlite3.Connection:
         database = self.folder / DATABASE_FILE
         if not database.exists():
-            database = self._finish()
+            database = self._recover()
         # immutable: nobody writes any more, so no lock is needed, which also works on read-only and network mounts.
         location = f"file:{_uri_path(database)}?mode=ro&immutable=1"
-        try:
-            connection = sqlite3.connect(location, uri=True, check_same_thread=False)
-            version = connection.execute("SELECT value FROM meta WHERE key = 'format_version'").fetchone()
-            connection.execute("SELECT count(*) FROM calls").fetchone()
-        except sqlite3.DatabaseError as error:
-            raise CorruptRunError(f"{database} is damaged ({error}); capture again") from error
+        connection = sqlite3.connect(location, uri=True, check_same_thread=False, factory=_Connection)
+        version = connection.execute("SELECT value FROM meta WHERE key = 'format_version'").fetchone()
+        connection.execute("SELECT count(*) FROM calls").fetchone()
         if version is None or int(version[0]) > FORMAT_VERSION:
             found = version and version[0]
             raise RunVersionError(f"{database} has format {found}; this trueline reads {FORMAT_VERSION}: update it")
         return connection
 
-    def _finish(self) -> Path:
-        """Builds the database of a capture that was killed: in the Run if it can be written, else beside."""
-        if not (self.folder / JOURNAL_FILE).exists():
+    def _recover(self) -> Path:
+        """Builds a database for a capture that was killed, or still runs: in the Run if it can be written, else in a
+        scratch folder. The journal stays as it is, since somebody may still be writing it."""
+        journal, recovered = self.folder / JOURNAL_FILE, self.folder / RECOVERED_FILE
+        if not journal.exists():
             raise CorruptRunError(f"{self.folder} holds neither {DATABASE_FILE} nor {JOURNAL_FILE}; files were removed")
+        if _journal_bytes_in(recovered) == journal.stat().st_size:
+            return recovered
         try:
             if os.access(self.folder, os.W_OK):
-                return finish_rank(self.folder, self.rank)
+                with contextlib.suppress(OSError, sqlite3.OperationalError):  # a full disk, say
+                    return finish_rank(self.folder, self.rank, database=recovered)
             self._scratch = tempfile.TemporaryDirectory(prefix="trueline-")
-            return finish_rank(self.folder, self.rank, database=Path(self._scratch.name) / DATABASE_FILE)
+            return finish_rank(self.folder, self.rank, database=Path(self._scratch.name) / RECOVERED_FILE)
         except (sqlite3.DatabaseError, ValueError, KeyError) as error:
             raise CorruptRunError(f"the journal in {self.folder} is damaged: {error}") from error
+
+
+class _Cursor(sqlite3.Cursor):
+    """Says in our own words that a database is damaged, whenever that shows."""
+
+    def execute(self, *arguments: Any) -> _Cursor:
+        with _damage():
+            super().execute(*arguments)
+        return self
+
+    def fetchone(self) -> Any:
+        with _damage():
+            return super().fetchone()
+
+    def fetchmany(self, size: int | None = 1000) -> list[Any]:
+        with _damage():
+            return super().fetchmany(size)
+
+    def fetchall(self) -> list[Any]:
+        with _damage():
+            return super().fetchall()
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        while chunk := self.fetchmany():
+            yield from chunk
+
+
+class _Connection(sqlite3.Connection):
+    def cursor(self, *_: Any) -> _Cursor:  # type: ignore[override]
+        return super().cursor(_Cursor)
+
+    def execute(self, *arguments: Any) -> _Cursor:
+        return self.cursor().execute(*arguments)
+
+
+@contextlib.contextmanager
+def _damage() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise CorruptRunError(f"{DATABASE_FILE} is damaged ({error}); capture again") from error
+
+
+def _journal_bytes_in(database: Path) -> int | None:
+    """How much of the journal a recovered database holds; None where there is none that can be read."""
+    if not database.exists():
+        return None
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{_uri_path(database)}?mode=ro&immutable=1", uri=True)) as found:
+            return int(found.execute("SELECT value FROM meta WHERE key = 'journal_bytes'").fetchone()[0])
+    except (sqlite3.DatabaseError, TypeError, ValueError):
+        return None
 
 
 def call_named(run: Run, name: str, *, rank: int | None = None, step: int | None = None) -> list[Call]:

@@ -9,15 +9,19 @@ from __future__ import annotations
 import json
 import os
 import queue
+import sqlite3
+import sys
 import threading
 import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trueline.errors import UsageError
 from trueline.records import RunInfo
-from trueline.store.columns import Batch
+from trueline.store.columns import Batch, Payload
 from trueline.store.finish import finish_rank
 from trueline.store.journal import JournalWriter
 from trueline.store.segments import SegmentWriter
@@ -57,6 +61,7 @@ class RankWriter:
         self.folder = rank_folder(run, rank)
         self._rank = rank
         self.failed = ""
+        self._closed = False
         try:
             self.folder.mkdir(parents=True)
         except FileExistsError:
@@ -74,13 +79,16 @@ class RankWriter:
         return self._segments.bytes_written
 
     def submit(self, batch: Batch) -> None:
-        self._queue.put(batch)
+        """Hands a batch over; waits while the queue is full. After ``close`` nobody would take it: it is dropped."""
+        if not self._closed:
+            self._queue.put(batch)
 
     def drain(self) -> None:
         self._queue.join()
 
     def close(self, certificate: dict[str, Any]) -> None:
         """Ends the writing and turns the journal into ``calls.db``."""
+        self._closed = True
         self._queue.put(None)
         self._thread.join()
         try:
@@ -89,7 +97,7 @@ class RankWriter:
             self._journal.close()
             if not self.failed:
                 finish_rank(self.folder, self._rank)
-        except OSError as error:
+        except (OSError, sqlite3.Error) as error:
             self._fail(error)
 
     def _serve(self) -> None:
@@ -116,30 +124,36 @@ class RankWriter:
             self._journal.append(b"C", batch.calls.tobytes())
         if batch.missing:
             self._journal.append(b"M", json.dumps(batch.missing).encode())
+        places = self._store(batch.payloads)
         if batch.statistics is not None:
+            # Comes last: a tensor that was changed while it was read has no row here, and its bytes do not count.
             numbers, rows = batch.statistics()
             if len(numbers):
                 self._journal.append(b"S", numbers.tobytes() + rows.tobytes())
-        if batch.payloads:
-            self._write_payloads(batch)
+            right = set(numbers.tolist())
+            places = [place for place in places if place[0] in right]
+        if places:
+            self._journal.append(b"B", np.array(places, dtype="<i8").tobytes())
         for event in batch.events:
             self._journal.append(b"E", json.dumps(event).encode())
 
-    def _write_payloads(self, batch: Batch) -> None:
+    def _store(self, payloads: list[Payload]) -> list[tuple[int, int, int, int]]:
+        """Appends the bytes of tensors; gives BYTES_COLUMNS of each."""
         places = []
-        for payload in batch.payloads:
-            content = payload.fetch()
-            place = self._segments.append(payload.tensor, payload.dtype, payload.shape, content)
+        for payload in payloads:
+            place = self._segments.append(payload.tensor, payload.dtype, payload.shape, payload.fetch())
             places.append((payload.tensor, *place))
-        self._journal.append(b"B", b"".join(number.to_bytes(8, "little") for place in places for number in place))
+        return places
 
     def _fail(self, error: Exception) -> None:
         if self.failed:
             return
         self.failed = f"{type(error).__name__}: {error}"
-        warnings.warn(
+        message = (
             f"trueline stopped recording, the program goes on: {self.failed} (in {self.folder}). "
-            "What was recorded before is kept.",
-            RuntimeWarning,
-            stacklevel=2,
+            "What was recorded before is kept."
         )
+        try:
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+        except RuntimeWarning:  # the user made warnings errors: ours must not end this thread, or the program
+            print(message, file=sys.stderr)

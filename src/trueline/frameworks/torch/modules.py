@@ -32,7 +32,7 @@ class ModuleWatch:
         self._record = Level.MODULE in watch.scope.levels
         self._stacks_wanted = watch.scope.stacks
         self._open: dict[int, list[tuple[OpenCall | None, BaseException | None]]] = {}
-        """By thread, the calls of modules that are running, each with the error that was being handled when it began."""
+        """By thread, the calls of modules that are running, each with the error that was being handled as it began."""
 
     def before(self, module: torch.nn.Module, args: Any) -> None:
         watch = self._watch

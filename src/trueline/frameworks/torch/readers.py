@@ -128,7 +128,7 @@ def _moved(tensor: torch.Tensor, marks: tuple[int, int, int]) -> bool:
 class Group:
     """Tensors that are read together. ``rows`` has one row for each and does the work."""
 
-    __slots__ = ("add", "changed", "done", "numbers", "places", "release", "rows", "tensors")
+    __slots__ = ("add", "begun", "changed", "done", "fetches", "numbers", "places", "release", "rows", "tensors")
 
     def __init__(self) -> None:
         looks = fast_looks()
@@ -140,6 +140,10 @@ class Group:
         self.add = rows.add
         self.changed = rows.changed
         self.release = rows.release
+        self.fetches: dict[int, Fetch] = {}
+        """What will be stored of the tensors, by number."""
+        self.begun = False
+        """Whether the background thread has taken it up; until then tensors can be taken back."""
         self.done = threading.Event()
 
     @property
@@ -198,11 +202,13 @@ class CpuReader:
         self._group = Group()
         self._chunk = Chunk(self._digest)
         self._known: dict[torch.dtype, Known] = {}
-        self._sent: dict[int, Group] = {}
-        """The last group that was sent off with a tensor of this storage; groups are read in order."""
+        self._sent: list[Group] = []
+        """Groups that the background thread has not finished, oldest first."""
+        self._lock = threading.Lock()
+        """Held while a group is taken up, or tensors are taken back from one that is not."""
 
     def holds(self, place: int) -> bool:
-        return place in self._group.places or place in self._sent
+        return place in self._group.places or any(place in group.places for group in self._sent)
 
     def add(self, tensor: torch.Tensor, number: int, place: int, known: Known, contiguous: bool) -> None:
         if tensor.numel() * known[2] <= SMALL_BYTES:
@@ -214,15 +220,29 @@ class CpuReader:
             self.launch()
 
     def settle(self, place: int) -> None:
-        sent = self._sent.get(place)
-        if sent is not None:
-            sent.done.wait()
+        for group in list(self._sent):
+            if place in group.places:
+                self._settle_sent(group, place)
         for tensor, number in self._group.take(place):
             self._read(tensor, number, self._known[tensor.dtype], tensor.is_contiguous())
 
+    def _settle_sent(self, group: Group, place: int) -> None:
+        """Reads at once what the background thread has not begun with, and waits for what it has."""
+        with self._lock:
+            taken = [] if group.begun else group.take(place)
+            for tensor, number in taken:
+                if number in group.fetches:
+                    group.fetches[number].copy(tensor)
+        if not taken:
+            group.done.wait()
+        for tensor, number in taken:
+            self._chunk.read(tensor, number, self._known[tensor.dtype], tensor.is_contiguous(), payload=False)
+            if self._chunk.full:
+                self._send_chunk()
+
     def settle_all(self) -> None:
         self.launch()
-        for group in list(self._sent.values()):
+        for group in list(self._sent):
             group.done.wait()
 
     def launch(self) -> None:
@@ -231,11 +251,11 @@ class CpuReader:
             return
         payloads = None
         if self._keep:
-            payloads = [
-                Payload(number, self._known[tensor.dtype][0], tuple(tensor.shape), Fetch(tensor))
-                for tensor, number in zip(group.tensors, group.numbers, strict=True)
-            ]
-        self._sent.update((place, group) for place in group.places)
+            payloads = []
+            for tensor, number in zip(group.tensors, group.numbers, strict=True):
+                fetch = group.fetches[number] = Fetch(tensor)
+                payloads.append(Payload(number, self._known[tensor.dtype][0], tuple(tensor.shape), fetch))
+        self._sent.append(group)
         self._notebook.hand_over(lambda: self._reduce(group), payloads, lambda: self._forget(group))
 
     def end_step(self) -> None:
@@ -253,10 +273,14 @@ class CpuReader:
             self._notebook.hand_over(chunk.result, chunk.payloads)
 
     def _reduce(self, group: Group) -> tuple[Any, Any]:
+        with self._lock:
+            group.begun = True
         rows = np.zeros(len(group.rows), dtype=STATISTICS)
         cpu.reduce_batch(group.descriptors(), rows, digest=self._digest)
         numbers = np.array(group.numbers, dtype=np.int64)
         changed = group.changed()
+        if not self._keep:
+            self._forget(group)  # nothing more is needed of the tensors: the program may have them back
         if not changed:
             return numbers, rows
         report_changed([group.numbers[position] for position in changed], self._notebook)
@@ -264,11 +288,10 @@ class CpuReader:
         return numbers[kept], rows[kept]
 
     def _forget(self, group: Group) -> None:
-        group.release()
-        group.done.set()
-        for place in group.places:
-            if self._sent.get(place) is group:
-                self._sent.pop(place, None)
+        if not group.done.is_set():
+            group.release()
+            group.done.set()
+            self._sent.remove(group)
 
 
 def report_changed(numbers: list[int], notebook: Notebook) -> None:
@@ -284,6 +307,10 @@ class Fetch:
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor: torch.Tensor | None = tensor
+
+    def copy(self, tensor: torch.Tensor) -> None:
+        """Takes a copy: the tensor is about to be changed."""
+        self._tensor = copy_of(tensor)
 
     def __call__(self) -> memoryview:
         assert self._tensor is not None, "bytes are fetched once"

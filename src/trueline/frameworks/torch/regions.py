@@ -51,7 +51,7 @@ def compiled_functions() -> list[types.FunctionType]:
 def compiled_modules() -> list[types.FunctionType]:
     """The way into every module made by torch.compile."""
     module = sys.modules.get("torch._dynamo.eval_frame")
-    call = getattr(getattr(module, "OptimizedModule", None), "__call__", None)
+    call = vars(getattr(module, "OptimizedModule", object)).get("__call__")
     return [call] if isinstance(call, types.FunctionType) else []
 
 
