@@ -74,7 +74,7 @@ class Fetched:
         return self._event is None or bool(self._event.query())
 
     def wait(self) -> NDArray[np.void]:
-        """The ``STATISTICS`` rows, by slot; rows of slots that were never launched hold anything. Any thread may wait."""
+        """The ``STATISTICS`` rows, by slot; those of slots never launched hold anything. Any thread may wait."""
         if self._event is not None:
             self._event.synchronize()
         rows: NDArray[np.void] = self._host.numpy().view(STATISTICS).copy()

@@ -7,8 +7,8 @@ the running sum of block counts, and writes one row of partial results, in float
 depends on its number of elements alone, so its statistics do not depend on the tensors it shares a launch with.
 
 - The *straight* path reads aligned float32, float16 and bfloat16, contiguous or permuted with whole rows of eight
-  elements (as in attention), in float32 arithmetic and takes every element to be finite and of moderate size. That costs about a dozen instructions per element, which is what a
-  memory-bound pass over bfloat16 can afford.
+  elements (as in attention), in float32 arithmetic and takes every element to be finite and of moderate size. That
+  costs about a dozen instructions per element, which is what a memory-bound pass over bfloat16 can afford.
 - The *careful* path takes any dtype and any strides in float64 and sorts out what is not finite. A straight block
   whose sum of squares is not finite, or whose largest magnitude is so large or small that squares may leave the
   range of float32, is done again by the careful path.
@@ -358,7 +358,7 @@ def _careful_block(address, row, numel, ndim, dtype, halves, start, stop, float8
         minimum = tl.minimum(minimum, tl.where(finite, value, INFINITY))
         maximum = tl.maximum(maximum, tl.where(finite, value, -INFINITY))
         smallest = tl.minimum(smallest, tl.where(finite & (value != 0.0), magnitude, INFINITY))
-        nan += (inside & (value != value)).to(tl.int32)  # noqa: PLR0124 (only NaN)
+        nan += (inside & (value != value)).to(tl.int32)
         positive += (inside & (value == INFINITY)).to(tl.int32)
         negative += (inside & (value == -INFINITY)).to(tl.int32)
         zeros += (inside & (value == 0.0)).to(tl.int32)

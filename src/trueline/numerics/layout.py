@@ -180,7 +180,8 @@ def sketch_distance(reference: Any, candidate: Any) -> Any:
     """Estimates |a - b| / |a| in the L2 norm from the sketches of a and b.
 
     Takes two sketches and gives a float, or two arrays of sketches (last axis) and gives an array. Two zero
-    sketches are at distance 0.0; a sketch that is not zero is infinitely far from a zero reference. NaN where sums have overflowed.
+    sketches are at distance 0.0; a sketch that is not zero is infinitely far from a zero reference. NaN where sums
+    have overflowed.
     """
     expected = np.asarray(reference, dtype=np.float64)
     actual = np.asarray(candidate, dtype=np.float64)

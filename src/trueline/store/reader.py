@@ -143,6 +143,7 @@ class RankReader:
         # immutable: nobody writes any more, so no lock is needed, which also works on read-only and network mounts.
         location = f"file:{_uri_path(database)}?mode=ro&immutable=1"
         connection = sqlite3.connect(location, uri=True, check_same_thread=False, factory=_Connection)
+        connection.database = database
         version = connection.execute("SELECT value FROM meta WHERE key = 'format_version'").fetchone()
         connection.execute("SELECT count(*) FROM calls").fetchone()
         if version is None or int(version[0]) > FORMAT_VERSION:
@@ -172,20 +173,20 @@ class _Cursor(sqlite3.Cursor):
     """Says in our own words that a database is damaged, whenever that shows."""
 
     def execute(self, *arguments: Any) -> _Cursor:
-        with _damage():
+        with _damage(self.connection):
             super().execute(*arguments)
         return self
 
     def fetchone(self) -> Any:
-        with _damage():
+        with _damage(self.connection):
             return super().fetchone()
 
     def fetchmany(self, size: int | None = 1000) -> list[Any]:
-        with _damage():
+        with _damage(self.connection):
             return super().fetchmany(size)
 
     def fetchall(self) -> list[Any]:
-        with _damage():
+        with _damage(self.connection):
             return super().fetchall()
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
@@ -194,6 +195,8 @@ class _Cursor(sqlite3.Cursor):
 
 
 class _Connection(sqlite3.Connection):
+    database: Path
+
     def cursor(self, *_: Any) -> _Cursor:  # type: ignore[override]
         return super().cursor(_Cursor)
 
@@ -202,11 +205,11 @@ class _Connection(sqlite3.Connection):
 
 
 @contextlib.contextmanager
-def _damage() -> Iterator[None]:
+def _damage(connection: Any) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        raise CorruptRunError(f"{DATABASE_FILE} is damaged ({error}); capture again") from error
+        raise CorruptRunError(f"{connection.database} is damaged ({error}); capture again") from error
 
 
 def _journal_bytes_in(database: Path) -> int | None:

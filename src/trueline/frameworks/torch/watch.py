@@ -166,7 +166,10 @@ class Watch:
         try:
             return function(*args, **kwargs) if kwargs else function(*args)
         finally:
-            self.desk.changed(leaves)
+            try:
+                self.desk.changed(leaves)
+            except Exception as error:
+                self.notebook.trouble(error)
 
     def call_outside(
         self,
