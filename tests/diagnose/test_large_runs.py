@@ -70,8 +70,9 @@ def write(path: Path, wrong: int | None, noise: float) -> None:
     write_run_info(path, RunInfo(1, "0", "", "none", "0", "", "", (), (), "", None, 1, {}))
 
 
+# The peak is read from /proc: what getrusage says includes the process that this one was started from.
 PROGRAM = """
-import json, resource, sys, time
+import json, re, sys, time
 started = time.process_time()
 from trueline.diagnose import compare_runs
 report = compare_runs(sys.argv[1], sys.argv[2])
@@ -79,7 +80,7 @@ seconds = time.process_time() - started
 call = report.first_divergence
 print(json.dumps({
     "seconds": seconds,
-    "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    "peak": int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024,
     "calls": len(report.calls),
     "verdict": report.verdict.name,
     "first": None if call is None else [call.id, call.module],
