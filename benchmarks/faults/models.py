@@ -66,6 +66,8 @@ class Program:
             for key, value in state.items():
                 if isinstance(value, Tensor) and key != "step":
                     state[key] = value.to(self.device, self.dtype)
+                elif isinstance(value, Tensor) and self.optimizer.defaults.get("fused"):
+                    state[key] = value.to(self.device)  # the fused kernel counts its steps on the device
 
 
 class EncoderLayer(nn.Module):

@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.faults.catalogue import Fault
 from benchmarks.faults.pairs import Pair, Side, candidate, reference, reference_key
@@ -39,9 +40,13 @@ def _answer(pair: Pair, known: Path, path: Path, data: str) -> Answer:
         verdict=verdict,
         named=str(named) if named else "",
         module=named.module if named else "",
-        detail=f"planted in {side.plant.module!r}" if isinstance(pair, Fault) and side.plant else "",
+        detail=f"planted in {side.plant.module!r}" if isinstance(pair, Fault) and side.plant else _why(report),
         seconds=time.perf_counter() - start,
     )
+
+
+def _why(report: Any) -> str:
+    return report.origin.explanation if report.origin is not None else ""
 
 
 def answers(pairs: Sequence[Pair], data: str, scratch: Path, progress: Callable[[str], None]) -> dict[str, Answer]:

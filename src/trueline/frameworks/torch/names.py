@@ -207,6 +207,8 @@ def hidden_leaves(trait: Trait, args: Any, kwargs: dict[str, Any] | None, leaves
 
 
 def _hidden_arguments(short: str) -> tuple[Argument, ...]:
+    if short.startswith("_foreach_") and short.endswith("_"):
+        return ((0, "self"),)  # some of their CUDA kernels forget the version counters
     if not short.startswith(_HIDDEN_PREFIXES) or not short.endswith("_"):
         return ()
     operator = getattr(torch.ops.aten, short, None)
