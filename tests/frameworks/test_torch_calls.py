@@ -1,4 +1,4 @@
-"""The C extension that records calls writes what Python writes: the same rows, the same definitions, in the same order."""
+"""The C extension that records calls writes what Python writes: the same rows and definitions, in the same order."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def several_outputs() -> None:
     first, second, _ = x.chunk(3, dim=1)
     values, places = torch.max(first * second, dim=1)
     parts = torch.stack([*x.unbind(0), x[0]], 0)
-    (values.sum() + torch.cat([parts, parts], dim=1)[1:, ::2, None].sum() + torch.einsum("ij,ij->i", x, x).sum()).backward()
+    product = torch.einsum("ij,ij->i", x, x)
+    (values.sum() + torch.cat([parts, parts], dim=1)[1:, ::2, None].sum() + product.sum()).backward()
     assert places.shape == (4,)
 
 
@@ -141,7 +142,8 @@ def custom_function() -> None:
 
 def recomputed() -> None:
     linear = torch.nn.Linear(3, 3)
-    checkpoint(lambda x: torch.relu(linear(x)), torch.randn(2, 3, requires_grad=True), use_reentrant=False).sum().backward()
+    x = torch.randn(2, 3, requires_grad=True)
+    checkpoint(lambda x: torch.relu(linear(x)), x, use_reentrant=False).sum().backward()
 
 
 def twice() -> None:
@@ -201,8 +203,8 @@ def trained() -> None:
 
 
 PROGRAMS = [
-    network, several_outputs, many_edges, many_nodes, in_place, raises, custom_function, recomputed, twice, second_order,
-    partly, without_gradients, odd_arguments, in_a_thread, trained,
+    network, several_outputs, many_edges, many_nodes, in_place, raises, custom_function, recomputed, twice,
+    second_order, partly, without_gradients, odd_arguments, in_a_thread, trained,
 ]  # fmt: skip
 
 SCOPES = {
