@@ -38,6 +38,15 @@ setup(
             py_limited_api=STABLE,
             optional=True,
         ),
+        Extension(
+            "trueline.frameworks.torch._calls",
+            sources=[str(TORCH_FOLDER / "_calls.c")],
+            depends=sorted(str(header) for header in TORCH_FOLDER.glob("_calls*.h")),
+            define_macros=[("Py_LIMITED_API", "0x030A0000")] if STABLE else [],
+            extra_compile_args=["-O2", "-std=gnu11"],
+            py_limited_api=STABLE,
+            optional=True,
+        ),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp310"}} if STABLE else {},
 )

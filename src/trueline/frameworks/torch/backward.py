@@ -11,7 +11,8 @@ from trueline.records import Role
 from trueline.store.columns import NONE, ROLES
 
 if TYPE_CHECKING:
-    from trueline.frameworks.torch.watch import OpenCall, Watch
+    from trueline.frameworks.torch.opencalls import OpenCall
+    from trueline.frameworks.torch.watch import Watch
 
 NoTorchFunction = torch._C.DisableTorchFunction
 INPUT, OUTPUT = ROLES.index(Role.INPUT), ROLES.index(Role.OUTPUT)

@@ -18,7 +18,7 @@ from torch.nn.modules import module as torch_modules
 
 from trueline.frameworks.base import Notebook, Scope
 from trueline.frameworks.torch import regions
-from trueline.frameworks.torch.modes import ApiMode, KernelMode, StackLifted, Traits, push, remove
+from trueline.frameworks.torch.modes import KernelMode, StackLifted, Traits, api_mode, push, remove
 from trueline.frameworks.torch.modules import ModuleWatch
 from trueline.frameworks.torch.splice import Splice
 from trueline.frameworks.torch.watch import NoTorchFunction, Watch
@@ -32,7 +32,7 @@ class TorchWatcher:
         self.watch = Watch(notebook, scope)
         self._scope = scope
         self._traits = Traits(self.watch)
-        self._mode = ApiMode(self.watch, self._traits, record=Level.API in scope.levels)
+        self._mode = api_mode(self.watch, self._traits, record=Level.API in scope.levels)
         self._modules = ModuleWatch(self.watch, self._traits)
         self._kernels: KernelMode | None = None
         self._hooks: list[Any] = []

@@ -32,10 +32,11 @@ def flatten(value: Any, leaves: list[torch.Tensor]) -> Key:
         return (kind, value)
     if kind is tuple or kind is list:
         return (kind, tuple([flatten(item, leaves) for item in value]))
-    return _flatten_other(value, kind, leaves)
+    return flatten_other(value, kind, leaves)
 
 
-def _flatten_other(value: Any, kind: type, leaves: list[torch.Tensor]) -> Key:
+def flatten_other(value: Any, kind: type, leaves: list[torch.Tensor]) -> Key:
+    """The key of a value that is neither a plain tensor, nor a number or text, nor a plain tuple or list."""
     if isinstance(value, torch.Tensor):
         leaves.append(value)
         return TENSOR

@@ -20,6 +20,16 @@ MOST_NODES = 4096
 Edge = tuple[Any, int]
 
 
+def _accumulator() -> type:
+    with torch.enable_grad(), torch.inference_mode(False), torch._C.DisableTorchFunction():
+        tensor = torch.empty(0, requires_grad=True)
+        return type(tensor.view_as(tensor).grad_fn.next_functions[0][0])  # type: ignore[union-attr]
+
+
+ACCUMULATE = _accumulator()
+"""The type of the nodes that collect the gradient of a leaf."""
+
+
 class Border:
     """Where gradients enter and leave the nodes of one call.
 
@@ -162,9 +172,8 @@ def _slices_of(base: torch.Tensor, first_sequence: int) -> Any:
 def _leaf_at(following: Any, number: int, known: dict[tuple[int, int], int]) -> int | None:
     """The forward input that an edge leads to."""
     leaf = known.get((id(following), number))
-    if leaf is None:
-        variable = getattr(following, "variable", None)
-        leaf = known.get((id(variable), 0)) if variable is not None else None
+    if leaf is None and type(following) is ACCUMULATE:
+        leaf = known.get((id(following.variable), 0))
     return leaf
 
 

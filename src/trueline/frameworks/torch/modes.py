@@ -77,10 +77,11 @@ class ApiMode(TorchFunctionMode):
             return self._call(trait, func, args, kwargs)
         if treatment == SKIP:
             return func(*args, **kwargs) if kwargs else func(*args)
-        return self._pass_through(func, args, kwargs or {})
+        return self.pass_through(func, args, kwargs)
 
-    def _pass_through(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def pass_through(self, func: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
         """Makes a call that is not recorded itself, with the mode on so that the calls inside it are."""
+        kwargs = kwargs or {}
         if func in self._inside:  # it asked again in a way that we cannot answer for it: let it be
             return func(*args, **kwargs)
         inner = _without_question(func)
@@ -91,6 +92,21 @@ class ApiMode(TorchFunctionMode):
         finally:
             remove(self)
             self._inside.remove(func)
+
+
+def api_mode(watch: Watch, traits: Traits, *, record: bool) -> ApiMode:
+    """The function mode; where the C extension is there, one that decides there what to do with a call."""
+    if watch.fast is None:
+        return ApiMode(watch, traits, record=record)
+    mode = _fast_mode(watch.fast)(watch, traits, record=record)
+    make = watch.call if record else watch.call_unrecorded
+    mode.arm(traits.known, traits.learn, make, mode.pass_through, watch.recorder if record else None)
+    return mode  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _fast_mode(calls: Any) -> Any:
+    return type("FastApiMode", (calls.Api, ApiMode), {})
 
 
 @functools.cache

@@ -18,7 +18,8 @@ from trueline.frameworks.torch.watch import MODULE, NoTorchFunction
 from trueline.records import Level
 
 if TYPE_CHECKING:
-    from trueline.frameworks.torch.watch import OpenCall, Watch
+    from trueline.frameworks.torch.opencalls import OpenCall
+    from trueline.frameworks.torch.watch import Watch
 
 
 class ModuleWatch:

@@ -31,12 +31,19 @@ class Stacks:
     Code objects are known by their address, which is held: hashing one would read all of its bytecode.
     """
 
-    def __init__(self, notebook: Notebook) -> None:
+    def __init__(self, notebook: Notebook, fast: Any = None) -> None:
         self._notebook = notebook
         self._numbers: dict[Any, int] = {}
         self._frames: dict[int, list[list[Any]]] = {NONE: []}
         self._foreign: dict[int, bool] = {}
         self._held: list[CodeType] = []
+        self.finder: Any = None
+        """The C extension's, which does what ``here`` does."""
+        if fast is not None:
+            self.finder = fast.Finder(
+                numbers=self._numbers, foreign=self._foreign, learn=self._learn, enter=self._enter, call_impl=_CALL_IMPL
+            )
+            self.here = self.finder.here  # type: ignore[method-assign]
 
     def here(self, skip: int, above: int) -> int:
         """The number of the stack of the caller, ``skip`` frames up; ``above`` is the stack at which the innermost

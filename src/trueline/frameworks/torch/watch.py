@@ -5,7 +5,6 @@ Nothing here patches torch; ``doors.py`` opens the ways by which calls arrive.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,9 +12,11 @@ import torch
 
 from trueline.frameworks.base import Notebook, Scope
 from trueline.frameworks.torch.backward import BackwardWatch
+from trueline.frameworks.torch.calls import fast_calls, recorder_for
 from trueline.frameworks.torch.flatten import flatten, tree_of
 from trueline.frameworks.torch.graph import border_of, input_edges
 from trueline.frameworks.torch.names import Trait, hidden_leaves, may_change
+from trueline.frameworks.torch.opencalls import OpenCall, ThreadState
 from trueline.frameworks.torch.selection import Selection
 from trueline.frameworks.torch.stacks import Stacks
 from trueline.frameworks.torch.tensors import TensorDesk
@@ -35,70 +36,6 @@ INPUT, OUTPUT, PARAMETER = (ROLES.index(role) for role in (Role.INPUT, Role.OUTP
 API, MODULE, KERNEL = (LEVELS.index(level) for level in (Level.API, Level.MODULE, Level.KERNEL))
 
 
-class ThreadState(threading.local):
-    """What one thread is in the middle of."""
-
-    def __init__(self) -> None:
-        self.modules: list[tuple[int, int, Any]] = []
-        """The modules being called: (number, stack at the call, module)."""
-        self.optimizer = NONE
-        self.in_collective = False
-        self.open = 0
-        """How many recorded calls are running; counted for the witness."""
-        self.functions = 0
-        """How many custom autograd.Functions are running."""
-        self.region = False
-        """Whether a compiled region is running."""
-        self.number = _thread_number()
-
-
-_thread_numbers: dict[int, int] = {}
-
-
-def _thread_number() -> int:
-    if threading.current_thread() is threading.main_thread():
-        return 0
-    return _thread_numbers.setdefault(threading.get_ident(), len(_thread_numbers) + 1)
-
-
-class OpenCall:
-    """A call between its begin and its end."""
-
-    __slots__ = (
-        "context",
-        "edges",
-        "first_sequence",
-        "hidden",
-        "inputs",
-        "level",
-        "module",
-        "mutates",
-        "nth",
-        "number",
-        "stack",
-        "trait",
-        "tree",
-        "versions",
-        "visits",
-    )
-
-    number: int
-    level: int
-    trait: Trait
-    nth: int
-    module: int
-    context: int
-    stack: int
-    tree: int
-    inputs: list[torch.Tensor]
-    visits: list[int]
-    mutates: bool
-    versions: list[int]
-    hidden: frozenset[int]
-    edges: list[tuple[int, Any, int]] | None
-    first_sequence: int
-
-
 class Watch:
     """Writes calls into a notebook."""
 
@@ -107,7 +44,8 @@ class Watch:
         self.scope = scope
         self.state = ThreadState()
         self.desk = TensorDesk(notebook, scope)
-        self.stacks = Stacks(notebook)
+        self.fast = fast_calls()
+        self.stacks = Stacks(notebook, self.fast)
         self.selection = Selection(scope)
         self._trees: dict[Any, int] = {}
         self._results: dict[Any, int] = {}
@@ -124,13 +62,27 @@ class Watch:
         self._backward_trees: dict[Any, tuple[int, int]] = {}
         self.backwards: list[BackwardWatch] = []
         self.looking = False
+        self._flatten = flatten if self.fast is None else self.fast.flatten
+        self._frames_to_api = 4 if self.fast is None else 3  # the mode of the extension has no frame
+        self.recorder = recorder_for(
+            self,
+            self.fast,
+            trees=self._trees,
+            results=self._results,
+            backward_trees=self._backward_trees,
+            input=INPUT,
+            output=OUTPUT,
+            level=API,
+            none=NONE,
+            held_integers=HELD_INTEGERS,
+        )
 
     def call(self, trait: Trait, function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None) -> Any:
         """Makes a call and records it. Faults of ours never reach the caller."""
         if not self.looking:  # a thread that outlives the capture still has the mode on
             return function(*args, **kwargs) if kwargs else function(*args)
         try:
-            call = self.begin(API, trait, args, kwargs, 4)
+            call = self.begin(API, trait, args, kwargs, self._frames_to_api)
         except Exception as error:
             self.notebook.trouble(error)
             call = None
@@ -159,7 +111,7 @@ class Watch:
             return function(*args, **kwargs) if kwargs else function(*args)
         leaves: list[torch.Tensor] = []
         try:
-            flatten((args, kwargs), leaves)
+            self._flatten((args, kwargs), leaves)
             self.desk.before_change(leaves)
         except Exception as error:
             self.notebook.trouble(error)
@@ -258,6 +210,7 @@ class Watch:
         call.number = number = notebook.next_call()
         call.level, call.trait, call.nth, call.module = level, trait, nth, module
         leaves: list[torch.Tensor] = []
+        flatten = self._flatten
         key: Any = (tuple([flatten(value, leaves) for value in args]), None)
         if kwargs:
             key = (key[0], tuple([(name, flatten(value, leaves)) for name, value in kwargs.items()]))
@@ -286,7 +239,7 @@ class Watch:
         call.first_sequence = _next_sequence()
         call.context = state.optimizer
         if _graph_task() != -1:
-            call.context = self._contexts["recompute" if _recomputing() else "backward"]
+            call.context = self.backward_context()
         call.stack = self.stacks.here(skip, above) if self._stacks_wanted else NONE
         return call
 
@@ -294,7 +247,7 @@ class Watch:
         """Writes down what came out."""
         inputs = call.inputs
         outputs: list[torch.Tensor] = []
-        key: Any = flatten(result, outputs)
+        key: Any = self._flatten(result, outputs)
         returned = len(outputs)
         if not inputs and not returned:
             return  # no tensor in, none out: nothing that numbers could be said of
@@ -340,6 +293,26 @@ class Watch:
         self.backwards.clear()
         self._epoch += 1
         self.desk.end_step()
+
+    # What the extension asks of us.
+
+    def backward_context(self) -> int:
+        """The context of a call that is made while a backward runs."""
+        return self._contexts["recompute" if _recomputing() else "backward"]
+
+    def raised_inside(self, *fields: Any) -> None:
+        """A call raised; ``fields`` are those of ``_open_again``, the visits and the error."""
+        *known, visits, error = fields
+        call = _open_again(*known)
+        call.visits = visits
+        self.abort(call, error)
+
+    def watch_backward(self, *fields: Any) -> None:
+        """Watches the backward of a call that added many nodes."""
+        *known, inputs, first_sequence, result, outputs = fields
+        call = _open_again(*known)
+        call.inputs, call.mutates, call.first_sequence = inputs, False, first_sequence
+        self._watch_backward(call, result, outputs, len(inputs), input_edges(inputs))
 
     def paths(self, tree: int) -> list[str]:
         """The paths of the leaves of a tree, in order."""
@@ -429,6 +402,14 @@ class Watch:
         number = self.notebook.define("trees", key, lambda: [tree])
         self._paths[number] = [path for _, path in sorted(tensor_paths(tree))]
         return number
+
+
+def _open_again(number: int, trait: Trait, nth: int, module: int, context: int, stack: int, tree: int) -> OpenCall:
+    """What is known of a call that the extension has begun."""
+    call = OpenCall()
+    call.number, call.level, call.trait, call.nth = number, API, trait, nth
+    call.module, call.context, call.stack, call.tree = module, context, stack, tree
+    return call
 
 
 def _version(tensor: torch.Tensor) -> int:
