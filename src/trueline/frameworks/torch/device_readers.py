@@ -22,7 +22,7 @@ from trueline.store.columns import Payload
 
 HELD_TENSORS = 512
 HELD_LEAST = 64 << 20
-HELD_SHARE = 0.03
+HELD_SHARE = 0.05
 """Of the most memory that the program itself has used: what we may hold back from being freed. Below that peak more
 may be held, since it does not raise the peak; how near it is is asked each time this much has gathered."""
 
@@ -70,7 +70,7 @@ class DeviceReader:
     def _limit_reached(self, held: int) -> None:
         """Sends the group off, unless there is room for more below the program's own peak."""
         room = self._peak - self._used()
-        if room > 3 * self._bound and self._count < HELD_TENSORS:
+        if room > 2 * self._bound and self._count < HELD_TENSORS:
             self._limit = held + self._bound
         else:
             self.launch()
@@ -122,6 +122,9 @@ class DeviceReader:
         return int(getattr(self._backend, "max_memory_allocated", lambda device: 0)(self._device))
 
     def _used(self) -> int:
+        raw = getattr(torch._C, f"_{self._device.type}_memoryStats", None)
+        if raw is not None:  # memory_allocated() makes a flat copy of all statistics first, which takes long
+            return int(raw(self._device.index or 0)["allocated_bytes"]["all"]["current"])
         return int(getattr(self._backend, "memory_allocated", lambda device: 0)(self._device))
 
 

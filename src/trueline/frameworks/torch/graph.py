@@ -26,7 +26,7 @@ def _accumulator() -> type:
         return type(tensor.view_as(tensor).grad_fn.next_functions[0][0])  # type: ignore[union-attr]
 
 
-ACCUMULATE = _accumulator()
+ACCUMULATE: Any = _accumulator()
 """The type of the nodes that collect the gradient of a leaf."""
 
 
