@@ -87,7 +87,7 @@ def _completed(series: Columns, known: Mapping[int, Call]) -> dict[str, Vector]:
         columns["source"] = np.full(count, "", dtype=object)
         for position, call in known.items():
             columns["source"][position] = call.source
-    unknown = (columns["verdict"].astype(np.int64) == Verdict.NOT_COMPARED) & (columns["output_distance"] == 0)
+    unknown = columns["verdict"].astype(np.int64) == Verdict.NOT_COMPARED  # uninitialised memory, for example
     columns["output_distance"] = np.where(unknown, np.nan, columns["output_distance"])
     return columns
 

@@ -46,7 +46,7 @@ function findRange() {
   }
   if (low === Infinity) { low = 1e-8; high = 1; }
   plot.low = Math.floor(Math.log10(low) - 0.15);
-  plot.high = Math.ceil(Math.log10(high) + 0.15);
+  plot.high = Math.ceil(Math.log10(plot.ratio ? high : Math.min(high, 1e4)) + 0.15); // limits may be astronomic
   if (plot.high - plot.low < 3) plot.low = plot.high - 3;
 }
 
