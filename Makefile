@@ -13,8 +13,8 @@ test: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(RUN) benchmarks/kernels.py
-	$(RUN) benchmarks/overhead.py
-	$(RUN) benchmarks/faults/run.py --peer
+	$(RUN) -m benchmarks.overhead
+	$(RUN) -m benchmarks.faults.run --peer
 
 check: $(VENV)/ready
 	$(RUN) -m ruff check .
