@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from trueline.dtypes import DTYPES
 from trueline.frameworks.base import Tally
 from trueline.store.columns import CALL_COLUMNS, LEVELS, PHASES, VISIT_COLUMNS, Batch, Payload
 from trueline.store.writer import RankWriter
+
+Row = TypeVar("Row")
 
 MOST_TROUBLES = 20
 """Faults of ours after which we stop recording: something is wrong for good."""
@@ -38,6 +41,7 @@ class Notebook:
         }
         self._fresh: dict[str, list[list[Any]]] = {}
         self._events: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
         self._troubles: dict[str, int] = {}
         self._layout_bytes: list[int] = []
 
@@ -54,13 +58,19 @@ class Notebook:
         """The number of something that repeats; ``row`` gives its content the first time."""
         numbers = self._numbers[table]
         number = numbers.get(key)
-        if number is None:
-            number = numbers.setdefault(key, len(numbers))
-            content = row()
+        return self._enter(table, key, row()) if number is None else number
+
+    def _enter(self, table: str, key: Any, content: list[Any]) -> int:
+        numbers = self._numbers[table]
+        with self._lock:
+            if key in numbers:  # another thread was faster
+                return numbers[key]
+            number = len(numbers)
             self._fresh.setdefault(table, []).append([number, *content])
             if table == "layouts":
                 itemsize = DTYPES[content[0]].itemsize if content[0] in DTYPES else 0
                 self._layout_bytes.append(math.prod(content[1]) * itemsize)
+            numbers[key] = number
         return number
 
     def hand_over(
@@ -92,11 +102,10 @@ class Notebook:
         self.tally.miss(text)
 
     def _fill(self, batch: Batch) -> None:
-        calls, self.calls = self.calls, []
-        visits, self.visits = self.visits, []
-        batch.definitions, self._fresh = self._fresh, {}
-        batch.missing, self.missing = self.missing, []
-        batch.events, self._events = self._events, []
+        with self._lock:
+            batch.definitions, self._fresh = self._fresh, {}
+            calls, visits = _taken(self.calls), _taken(self.visits)
+            batch.missing, batch.events = _taken(self.missing), _taken(self._events)
 
         def prepare() -> None:
             batch.calls = np.array(calls, dtype=np.int64).reshape(-1, len(CALL_COLUMNS))
@@ -114,3 +123,10 @@ class Notebook:
             name = f"{LEVELS[level].value} {PHASES[phase].value}"
             count = int(((levels == level) & (phases == phase)).sum())
             tally.calls[name] = tally.calls.get(name, 0) + count
+
+
+def _taken(rows: list[Row]) -> list[Row]:
+    """Takes out what a list holds. The list itself stays: another thread may be about to extend it."""
+    taken = rows[:]
+    del rows[: len(taken)]
+    return taken

@@ -77,11 +77,12 @@ class BackwardWatch:
         visits: list[int] = []
         look_all(list(arrived.values()), number, 0, INPUT, visits)
         look_all(list(departed.values()), number, len(arrived), OUTPUT, visits)
-        notebook.visits += visits
-        notebook.calls += (
+        notebook.visits.extend(visits)
+        row = (
             number, level, 1, name, nth, self._step, module, context, watch.state.number, forward, arguments, result,
             NONE, stack,
         )  # fmt: skip
+        notebook.calls.extend(row)
 
 
 class _Hook:

@@ -8,13 +8,14 @@ memory. Where there is no Triton for the device, plain torch reductions do the s
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any
 
 import numpy as np
 import torch
 
 from trueline.frameworks.base import Notebook
-from trueline.frameworks.torch.readers import Group, Known, bytes_of, copy_of, report_changed
+from trueline.frameworks.torch.readers import Group, Known, bytes_of, copy_of, one_at_a_time, report_changed
 from trueline.numerics import cuda, plain
 from trueline.numerics.layout import STATISTICS
 from trueline.records import Data
@@ -33,6 +34,7 @@ class DeviceReader:
     """Reads the tensors of one accelerator."""
 
     def __init__(self, device: torch.device, notebook: Notebook, data: Data) -> None:
+        self.guard = threading.RLock()
         self._device = device
         self._notebook = notebook
         self._digest = data in (Data.DIGEST, Data.TENSORS)
@@ -52,6 +54,7 @@ class DeviceReader:
     def holds(self, place: int) -> bool:
         return place in self._group.places or (self._copier is not None and place in self._copier.places)
 
+    @one_at_a_time
     def add(self, tensor: torch.Tensor, number: int, place: int, known: Known, contiguous: bool) -> None:
         if self._current_stream() != self._raw_stream:
             self._change_stream()
@@ -75,17 +78,20 @@ class DeviceReader:
         else:
             self.launch()
 
+    @one_at_a_time
     def settle(self, place: int) -> None:
         if place in self._group.places:
             self.launch()
         if self._copier is not None:
             self._copier.wait_for(place)
 
+    @one_at_a_time
     def settle_all(self) -> None:
         self.launch()
         if self._copier is not None:
             self._copier.wait_for_all()
 
+    @one_at_a_time
     def launch(self) -> None:
         group, self._group = self._group, Group()
         self._limit, self._count = self._bound, 0
@@ -101,6 +107,7 @@ class DeviceReader:
             report_changed([group.numbers[position] for position in changed], self._notebook)
             self._statistics.drop(changed)
 
+    @one_at_a_time
     def end_step(self) -> None:
         self.launch()
         result = self._statistics.collect()

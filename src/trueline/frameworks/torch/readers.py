@@ -7,8 +7,10 @@ storage that a reader ``holds`` may be changed, it must ``settle`` it.
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,6 +57,17 @@ def reader_for(device: torch.device, notebook: Notebook, data: Data) -> Reader:
     from trueline.frameworks.torch.device_readers import DeviceReader
 
     return DeviceReader(device, notebook, data)
+
+
+def one_at_a_time(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Lets one thread of the program at a time into a reader; the background thread is not one of them."""
+
+    @functools.wraps(method)
+    def guarded(self: Any, *args: Any) -> Any:
+        with self.guard:
+            return method(self, *args)
+
+    return guarded
 
 
 class PythonRows:
@@ -196,6 +209,7 @@ class CpuReader:
     """Reads CPU tensors: small ones and those about to be changed at once, the others in the background thread."""
 
     def __init__(self, notebook: Notebook, data: Data) -> None:
+        self.guard = threading.RLock()
         self._notebook = notebook
         self._digest = data in (Data.DIGEST, Data.TENSORS)
         self._keep = data is Data.TENSORS
@@ -210,6 +224,7 @@ class CpuReader:
     def holds(self, place: int) -> bool:
         return place in self._group.places or any(place in group.places for group in self._sent)
 
+    @one_at_a_time
     def add(self, tensor: torch.Tensor, number: int, place: int, known: Known, contiguous: bool) -> None:
         if tensor.numel() * known[2] <= SMALL_BYTES:
             self._read(tensor, number, known, contiguous)
@@ -219,6 +234,7 @@ class CpuReader:
         if group.add(tensor, number, place, known, contiguous) > HELD_BYTES or len(group.rows) >= HELD_TENSORS:
             self.launch()
 
+    @one_at_a_time
     def settle(self, place: int) -> None:
         for group in list(self._sent):
             if place in group.places:
@@ -240,11 +256,13 @@ class CpuReader:
             if self._chunk.full:
                 self._send_chunk()
 
+    @one_at_a_time
     def settle_all(self) -> None:
         self.launch()
         for group in list(self._sent):
             group.done.wait()
 
+    @one_at_a_time
     def launch(self) -> None:
         group, self._group = self._group, Group()
         if not group.rows:
@@ -258,6 +276,7 @@ class CpuReader:
         self._sent.append(group)
         self._notebook.hand_over(lambda: self._reduce(group), payloads, lambda: self._forget(group))
 
+    @one_at_a_time
     def end_step(self) -> None:
         self.launch()
         self._send_chunk()

@@ -320,8 +320,8 @@ class Watch:
 
     def _write(self, call: OpenCall, result: int, raised: int) -> None:
         notebook = self.notebook
-        notebook.visits += call.visits
-        notebook.calls += (
+        notebook.visits.extend(call.visits)
+        row = (
             call.number,
             call.level,
             1 if call.level == KERNEL and call.context == self._in_backward else 0,
@@ -337,6 +337,7 @@ class Watch:
             raised,
             call.stack,
         )
+        notebook.calls.extend(row)  # not +=, which would store the list again: another thread may be at it
 
     def _changed(self, call: OpenCall, outputs: list[torch.Tensor]) -> tuple[int, ...]:
         """Which inputs the call changed and did not return: positions among the input leaves."""
