@@ -86,9 +86,7 @@ class Notebook:
 
     def flush(self) -> None:
         """Sends everything seen so far to the writer."""
-        batch = Batch()
-        self._fill(batch)
-        self._writer.submit(batch)
+        self.hand_over()
 
     def event(self, kind: str, message: str) -> None:
         self._events.append({"kind": kind, "message": message})

@@ -17,7 +17,7 @@ import numpy as np
 
 from trueline.dtypes import dtype_named
 from trueline.errors import CorruptRunError, NotARunError, RunVersionError, UsageError
-from trueline.records import Call, Certificate, RunInfo, TensorRecord
+from trueline.records import Certificate, RunInfo, TensorRecord
 from trueline.store.columns import FORMAT_VERSION
 from trueline.store.finish import DATABASE_FILE, RECOVERED_FILE, finish_rank
 from trueline.store.segments import segment_name
@@ -221,15 +221,6 @@ def _journal_bytes_in(database: Path) -> int | None:
             return int(found.execute("SELECT value FROM meta WHERE key = 'journal_bytes'").fetchone()[0])
     except (sqlite3.DatabaseError, TypeError, ValueError):
         return None
-
-
-def call_named(run: Run, name: str, *, rank: int | None = None, step: int | None = None) -> list[Call]:
-    """The calls of a Run that carry this name or number, in order of rank and time."""
-    found = []
-    for number in run.ranks if rank is None else (rank,):
-        trace = run.rank(number).trace(step)
-        found += [trace.call(position) for position in trace.find(name)]
-    return found
 
 
 def _read_info(path: Path) -> RunInfo:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from trueline.numerics.layout import STATISTICS, to_statistics
-from trueline.records import Call, Frame, Level, Phase, Role, Statistics, TensorRecord
+from trueline.records import Call, Frame, Statistics, TensorRecord
 from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, PHASES, ROLES, VISIT_COLUMNS, Integers
 from trueline.tree import Tree, tensor_paths
 
@@ -219,6 +219,3 @@ def _pack_statistics(rows: list[tuple[Any, ...]]) -> np.ndarray[Any, Any]:
         else:  # SQLite keeps NaN as NULL
             packed[name] = [float("nan") if value is None else value for value in values]
     return packed
-
-
-__all__ = ["Layout", "Level", "Phase", "Role", "Trace"]

@@ -314,10 +314,6 @@ class Watch:
         call.inputs, call.mutates, call.first_sequence = inputs, False, first_sequence
         self._watch_backward(call, result, outputs, len(inputs), input_edges(inputs))
 
-    def paths(self, tree: int) -> list[str]:
-        """The paths of the leaves of a tree, in order."""
-        return self._paths[tree]
-
     def _write(self, call: OpenCall, result: int, raised: int) -> None:
         notebook = self.notebook
         notebook.visits.extend(call.visits)
