@@ -21,7 +21,7 @@ check: $(VENV)/ready
 	$(RUN) -m mypy
 
 # torch is pinned here, not in the package: this build is small (no CUDA), the package accepts a range.
-$(VENV)/ready: pyproject.toml setup.py $(wildcard src/trueline/numerics/*.c src/trueline/numerics/*.h src/trueline/frameworks/torch/*.c)
+$(VENV)/ready: pyproject.toml setup.py $(wildcard src/trueline/numerics/*.[ch] src/trueline/frameworks/torch/*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[dev]"

@@ -19,9 +19,10 @@ torch = pytest.importorskip("torch")
 from trueline.dtypes import DTYPES  # noqa: E402
 from trueline.frameworks.base import Scope, Tally  # noqa: E402
 from trueline.frameworks.torch import readers  # noqa: E402
-from trueline.frameworks.torch.fast import fast_looks  # noqa: E402
+from trueline.frameworks.torch.fast import KNOWN_DTYPES, fast_looks  # noqa: E402
 from trueline.frameworks.torch.tensors import TensorDesk  # noqa: E402
 from trueline.numerics import cpu  # noqa: E402
+from trueline.numerics.layout import DESCRIPTOR  # noqa: E402
 from trueline.records import Data  # noqa: E402
 
 LARGE = (96, 100)
@@ -442,6 +443,40 @@ def test_both_implementations_make_the_same_tables(monkeypatch: pytest.MonkeyPat
             group.add(view, number, 1, ("float32", 0, 4), view.is_contiguous())
         tables.append(group.descriptors())
     assert np.array_equal(tables[0], tables[1])
+
+
+def test_rows_fill_the_tables_of_a_device_as_far_as_they_go() -> None:
+    if fast_looks() is None:
+        pytest.skip("the C extension was not built")
+    tensors = [torch.zeros(count) for count in (10, 0, 70_000, 5_000, 17)] + [torch.zeros(9_000, dtype=torch.complex64)]
+    group = readers.Group()
+    for number, tensor in enumerate(tensors):
+        group.add(tensor, number, number, KNOWN_DTYPES[tensor.dtype], True)
+    tensors[3].add_(1)
+    tensors[4].data = torch.ones(17)
+    complex_codes = 1 << DTYPES["complex64"].code
+    shares = (4, 20, 8192, 8, 4096, complex_codes)  # rows, blocks, elements of a block, blocks of a tensor, of a span
+    ends, table = np.zeros(4, np.int32), np.zeros(4, DESCRIPTOR)
+    assert group.rows.fill(0, ends.ctypes.data, table.ctypes.data, shares) == (4, 8, [3])
+    # 70,000 elements would be nine blocks; eight is the most, so each has three spans of 4,096
+    assert ends.tolist() == [1, 1, 7, 8]
+    assert table.tobytes() == group.descriptors()[:4].tobytes()
+    assert group.rows.fill(4, ends.ctypes.data, table.ctypes.data, shares) == (2, 3, [4])
+    assert ends.tolist() == [0, 3, 2**31 - 1, 2**31 - 1]
+    assert table["numel"][:2].tolist() == [0, 9_000]
+
+
+def test_a_table_of_a_device_ends_where_its_blocks_do() -> None:
+    if fast_looks() is None:
+        pytest.skip("the C extension was not built")
+    group = readers.Group()
+    tensors = [torch.zeros(30_000) for _ in range(3)]
+    for number, tensor in enumerate(tensors):
+        group.add(tensor, number, number, KNOWN_DTYPES[tensor.dtype], True)
+    ends, table = np.zeros(4, np.int32), np.zeros(4, DESCRIPTOR)
+    shares = (4, 9, 8192, 8, 4096, 0)
+    assert group.rows.fill(0, ends.ctypes.data, table.ctypes.data, shares)[:2] == (2, 8)
+    assert group.rows.fill(2, ends.ctypes.data, table.ctypes.data, shares)[:2] == (1, 4)
 
 
 class Story:

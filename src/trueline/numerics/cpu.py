@@ -40,6 +40,7 @@ __all__ = [
     "describe",
     "digest",
     "instruction_set",
+    "reader_address",
     "reduce_batch",
     "statistics",
     "widen",
@@ -72,6 +73,13 @@ def instruction_set() -> str:
     """Which kernels do the work: ``avx2``, ``portable`` or ``numpy``."""
     kernels = _kernels()
     return str(kernels.instruction_set()) if kernels is not None else "numpy"
+
+
+def reader_address() -> int:
+    """Where the kernel lies that fills one ``STATISTICS`` row from one ``DESCRIPTOR``, for other extensions of this
+    package: ``(descriptor, digest wanted, row)``, called with the interpreter's lock held. 0 where there is none."""
+    kernels = _kernels()
+    return int(getattr(kernels, "reduce_one", 0))
 
 
 def describe(array: NDArray[Any], dtype: DType) -> NDArray[np.void]:
@@ -119,9 +127,7 @@ class RowReducer:
         _CONTIGUOUS.pack_into(self._buffer, 0, pointer, numel, code, 1, numel, *_ZEROS, 1, *_ZEROS)
         self._run(row)
 
-    def strided(
-        self, row: int, pointer: int, code: int, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> bool:
+    def strided(self, row: int, pointer: int, code: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
         """Reads a strided one; False, with nothing done, where it must be made contiguous first."""
         if not pack_descriptor(self._table, 0, pointer, code, shape, strides):
             return False

@@ -19,7 +19,7 @@ operations, for accelerators that have no Triton.
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,16 @@ def float8_values() -> NDArray[np.float32]:
     return np.array([widen(bits, BY_CODE[code]) for code in range(4, 9)], np.float32)
 
 
+class Rows(Protocol):
+    """Rows of a table that can write themselves into it."""
+
+    def __len__(self) -> int: ...
+
+    def fill(self, first: int, ends: int, table: int, shares: tuple[int, ...]) -> tuple[int, int, list[int]]:
+        """Fills a table at these addresses with the rows from ``first`` on, as far as it goes. Gives how many, how
+        many blocks they have, and the positions of those whose tensors were changed since they were seen."""
+
+
 class Fetched:
     """The rows of one step on their way to the host."""
 
@@ -92,9 +102,9 @@ class _Kernel:
         self._options = options
         self._compiled: Any = None
 
-    def __call__(self, programs: int, *arguments: int) -> None:
+    def __call__(self, programs: int, stream: int | None, *arguments: int) -> None:
         if self._compiled is not None:
-            self._compiled[(programs, 1, 1)](*arguments)
+            self._compiled[(programs, 1, 1)](*arguments, stream=stream)  # else Triton asks for it, which takes longer
             return
         compiled = self._function[(programs, 1, 1)](*arguments, **self._options)
         # the interpreter returns None, and what is not a compiled kernel is launched the long way every time
@@ -108,6 +118,8 @@ class _Slot:
     def __init__(self, memory: Any, header: int, event: Any) -> None:
         self.ends: NDArray[np.int32] = memory[:header].numpy().view(np.int32)
         self.rows: NDArray[np.uint8] = memory[header:].numpy()
+        self.ends_address: int = self.ends.ctypes.data
+        self.rows_address: int = self.rows.ctypes.data
         self.views = [memory[: header + rows * DESCRIPTOR.itemsize] for rows in TABLE_CLASSES]
         self.event = event
         self.used = False
@@ -119,8 +131,9 @@ class _Slot:
 class _Lane:
     """What belongs to one stream: the order of the stream protects it from the next launch."""
 
-    def __init__(self, stream: Any, table: Any, header: int) -> None:
+    def __init__(self, stream: Any, raw: int | None, table: Any, header: int) -> None:
         self.stream = stream
+        self.raw = raw
         self.table = table
         self.views = [table[: header + rows * DESCRIPTOR.itemsize] for rows in TABLE_CLASSES]
         self.address: int = table.data_ptr()
@@ -147,9 +160,16 @@ class _Streams:
         self.device = device
         self.asynchronous = device.type != "cpu"
         self._module = getattr(torch, device.type) if self.asynchronous else None
+        self._ask = getattr(torch._C, f"_{device.type}_getCurrentRawStream", None)
 
     def current(self) -> Any:
         return self._module.current_stream(self.device) if self._module is not None else None
+
+    def current_raw(self) -> int | None:
+        """The address of the current stream; None where there are no streams."""
+        if self._module is None:
+            return None
+        return int(self._ask(self.device.index)) if self._ask is not None else int(self.current().stream_id)
 
     def event(self, *, blocking: bool = False) -> Any:
         if self._module is None:
@@ -188,13 +208,21 @@ class GroupedReducer:
         if self.device.type == "cuda" and torch.version.hip is None:
             # the careful path would take registers away from the straight one, whose speed is in its warps
             options["maxnreg"] = 128
+        self._shares = (
+            cuda_kernels.ROWS_PER_TABLE,
+            SCRATCH_BLOCKS,
+            cuda_kernels.BLOCK_ELEMENTS,
+            cuda_kernels.BLOCKS_PER_TENSOR,
+            cuda_kernels.SPAN_ELEMENTS,
+            sum(1 << code for code in BY_CODE if BY_CODE[code].is_complex),
+        )
         self._reduce = _Kernel(cuda_kernels.reduce_blocks, options)
         self._fold = _Kernel(cuda_fold.fold_blocks, {"num_warps": 8})
         self._float8 = torch.from_numpy(float8_values()).to(self.device)
         self._lock = threading.Lock()
         self._ring: list[_Slot] = []
         self._next = 0
-        self._lanes: dict[int, _Lane] = {}
+        self._lanes: dict[int | None, _Lane] = {}
         self._results = (_Results(), _Results())
         self._generation = 0
         self._used = 0
@@ -220,6 +248,14 @@ class GroupedReducer:
             else:
                 self._launch(descriptors, slots, int(digest))
 
+    def launch_rows(self, rows: Rows, slots: int, *, digest: bool = False) -> list[int]:
+        """As ``launch``, for rows that fill the tables themselves; gives what they say of changed tensors."""
+        with self._lock:
+            if self._streams.wrong_device():
+                with self._streams.guard():
+                    return self._launch_rows(rows, slots, int(digest))
+            return self._launch_rows(rows, slots, int(digest))
+
     def fetch(self) -> Fetched:
         """Queues the copy of all rows launched since the last fetch, and starts the next step at slot 0."""
         with self._lock:
@@ -242,6 +278,17 @@ class GroupedReducer:
             self._launch_piece(lane, descriptors[first:last], piece, int(piece[-1]), slots + first, digest)
             first, done = last, int(ends[last - 1])
 
+    def _launch_rows(self, rows: Rows, slots: int, digest: int) -> list[int]:
+        lane = self._enter_lane(slots + len(rows))
+        first, changed = 0, []
+        while first < len(rows):
+            slot = self._free_slot()
+            count, blocks, found = rows.fill(first, slot.ends_address, slot.rows_address, self._shares)
+            self._send_table(lane, slot, count, blocks, slots + first, digest)
+            first += count
+            changed += found
+        return changed
+
     def _launch_piece(
         self, lane: _Lane, descriptors: NDArray[np.void], ends: NDArray[np.int64], blocks: int, slots: int, digest: int
     ) -> None:
@@ -251,6 +298,10 @@ class GroupedReducer:
         slot.ends[count:] = _LARGEST_INT32
         raw = np.ascontiguousarray(descriptors).view(np.uint8)
         slot.rows[: raw.size] = raw
+        self._send_table(lane, slot, count, blocks, slots, digest)
+
+    def _send_table(self, lane: _Lane, slot: _Slot, count: int, blocks: int, slots: int, digest: int) -> None:
+        """Copies a table to the device and has its tensors read."""
         size = 0
         while TABLE_CLASSES[size] < count:
             size += 1
@@ -262,9 +313,9 @@ class GroupedReducer:
             self._grow_scratch(lane, blocks)
         scratch = lane.scratch.data_ptr()
         if blocks:
-            self._reduce(blocks, lane.address, scratch, self._float8.data_ptr(), digest)
+            self._reduce(blocks, lane.raw, lane.address, scratch, self._float8.data_ptr(), digest)
         memory = self._results[self._generation & 1].memory
-        self._fold(count, lane.address, scratch, memory.data_ptr() + slots * STATISTICS.itemsize, digest)
+        self._fold(count, lane.raw, lane.address, scratch, memory.data_ptr() + slots * STATISTICS.itemsize, digest)
 
     def _fetch(self) -> Fetched:
         used, self._used = self._used, 0
@@ -297,13 +348,13 @@ class GroupedReducer:
 
     def _enter_lane(self, rows: int) -> _Lane:
         """The lane of the current stream, ordered after whatever last touched the result buffer."""
-        stream = self._streams.current()
-        key = 0 if stream is None else int(stream.stream_id)
-        lane = self._lanes.get(key)
+        raw = self._streams.current_raw()
+        lane = self._lanes.get(raw)
         if lane is None:
             size = self._header + self._kernels.ROWS_PER_TABLE * DESCRIPTOR.itemsize
             table = self._torch.empty(size, dtype=self._torch.uint8, device=self.device)
-            lane = self._lanes[key] = _Lane(stream, table, self._header)
+            lane = self._lanes[raw] = _Lane(self._streams.current(), raw, table, self._header)
+        stream = lane.stream
         results = self._results[self._generation & 1]
         if rows > results.rows:
             self._grow_results(lane, results, rows)

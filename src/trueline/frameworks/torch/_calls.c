@@ -512,13 +512,38 @@ static PyObject *flatten_value(PyObject *module, PyObject *const *arguments, Py_
     return flatten(arguments[0], arguments[1]);
 }
 
+/* What torch asks when a hook is registered at a node, in the place of ``torch.autograd.Function._register_hook``. Our
+ * hooks are never removed one by one, so the first one at a node needs no handle, which is what takes most of the time;
+ * all others go to torch's own function. */
+static PyObject *registrar(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 2 || ordered_dict == NULL) {
+        PyErr_SetString(PyExc_TypeError, "registrar(hooks, hook), after prepare()");
+        return NULL;
+    }
+    PyObject *hooks = arguments[0], *hook = arguments[1];
+    if (hooks != Py_None || PyType_GetSlot(Py_TYPE(hook), Py_tp_call) != (void *)hook_call)
+        return PyObject_CallFunctionObjArgs(register_hook, hooks, hook, NULL);
+    hooks = PyObject_CallFunctionObjArgs(ordered_dict, NULL); /* others may register a hook later, by torch's function */
+    if (hooks == NULL)
+        return NULL;
+    PyObject *result = NULL, *key = PyLong_FromLong(-1); /* handles have other numbers */
+    if (key != NULL && PyObject_SetItem(hooks, key, hook) == 0)
+        result = PyTuple_Pack(2, hooks, Py_None);
+    Py_XDECREF(key);
+    Py_DECREF(hooks);
+    return result;
+}
+
 static PyObject *prepare(PyObject *module, PyObject *arguments)
 {
-    PyObject *given[4], **fields[] = {&tensor_type, &parameter_type, &tensor_key, &flatten_other};
+    PyObject *given[6];
+    PyObject **fields[] = {&tensor_type, &parameter_type, &tensor_key, &flatten_other, &ordered_dict, &register_hook};
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOO:prepare", &given[0], &given[1], &given[2], &given[3]))
+    if (!PyArg_ParseTuple(arguments, "OOOOOO:prepare", &given[0], &given[1], &given[2], &given[3], &given[4], &given[5]))
         return NULL;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         Py_INCREF(given[i]);
         Py_XDECREF(*fields[i]);
         *fields[i] = given[i];
@@ -527,7 +552,10 @@ static PyObject *prepare(PyObject *module, PyObject *arguments)
 }
 
 static PyMethodDef METHODS[] = {
-    {"prepare", prepare, METH_VARARGS, "prepare(tensor_type, parameter_type, tensor_key, flatten_other)"},
+    {"prepare", prepare, METH_VARARGS,
+     "prepare(tensor_type, parameter_type, tensor_key, flatten_other, ordered_dict, register_hook)"},
+    {"registrar", (PyCFunction)(void (*)(void))registrar, METH_FASTCALL,
+     "registrar(hooks, hook): stands in for torch.autograd.Function._register_hook during a capture"},
     {"flatten", (PyCFunction)(void (*)(void))flatten_value, METH_FASTCALL,
      "flatten(value, leaves): as flatten.flatten"},
     {NULL, NULL, 0, NULL},

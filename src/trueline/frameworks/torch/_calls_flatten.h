@@ -5,7 +5,7 @@
 #include "_calls_common.h"
 
 /* Held as long as the process lives, as torch is. */
-static PyObject *tensor_type, *parameter_type, *tensor_key, *flatten_other;
+static PyObject *tensor_type, *parameter_type, *tensor_key, *flatten_other, *ordered_dict, *register_hook;
 
 static PyObject *flatten(PyObject *value, PyObject *leaves);
 

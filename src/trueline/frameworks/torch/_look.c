@@ -8,6 +8,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "_look_queue.h"
 #include "_look_rows.h"
 #include "_look_table.h"
 #include "_look_torch.h"
@@ -20,7 +21,8 @@
 
 typedef struct {
     int32_t type, index;
-    PyObject *add; /* the method of the reader of this device that takes a tensor */
+    PyObject *add;   /* the method of the reader of this device that takes a tensor */
+    PyObject *queue; /* a Queue that takes most of them in its place; NULL where there is none */
 } Device;
 
 typedef struct {
@@ -44,8 +46,10 @@ static int looker_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->not_asked);
     Py_VISIT(self->writes);
     Py_VISIT(self->storages);
-    for (int i = 0; i < self->device_count; i++)
+    for (int i = 0; i < self->device_count; i++) {
         Py_VISIT(self->devices[i].add);
+        Py_VISIT(self->devices[i].queue);
+    }
     return 0;
 }
 
@@ -62,6 +66,7 @@ static int looker_release(PyObject *object)
     while (self->device_count) {
         Device *device = &self->devices[--self->device_count];
         Py_CLEAR(device->add);
+        Py_CLEAR(device->queue);
     }
     return 0;
 }
@@ -123,6 +128,7 @@ static PyObject *ask_python(Looker *self, PyObject *tensor)
 /* What a first look has to go by, collected before any foreign code runs. */
 typedef struct {
     PyObject *tensor, *place; /* borrowed */
+    PyObject *storage;        /* made when it is first needed */
     const int64_t *key;
     size_t key_length;
     int32_t device_type, device_index;
@@ -132,37 +138,58 @@ typedef struct {
     Current current;
 } Sight;
 
-/* A borrowed reference to what gives a tensor to the reader of its device. */
-static PyObject *adder_for(Looker *self, const Sight *sight)
+/* A borrowed reference to the storage of the tensor. */
+static PyObject *storage_of(const Looker *self, Sight *sight)
+{
+    if (sight->storage == NULL)
+        sight->storage = state_of(self->module)->untyped_storage(sight->tensor, NULL);
+    return sight->storage;
+}
+
+/* What gives a tensor to the reader of its device; NULL on errors. */
+static const Device *device_for(Looker *self, const Sight *sight)
 {
     for (int i = 0; i < self->device_count; i++)
         if (self->devices[i].type == sight->device_type && self->devices[i].index == sight->device_index)
-            return self->devices[i].add;
-    PyObject *add = PyObject_CallFunctionObjArgs(self->adder_of, sight->tensor, NULL);
-    if (add == NULL)
+            return &self->devices[i];
+    PyObject *add, *queue, *found = PyObject_CallFunctionObjArgs(self->adder_of, sight->tensor, NULL);
+    if (found == NULL)
         return NULL;
-    if (self->device_count == DEVICES) {
-        Py_DECREF(add);
-        PyErr_SetString(PyExc_RuntimeError, "too many devices");
+    if (self->device_count == DEVICES || !PyArg_ParseTuple(found, "OO:adder_of", &add, &queue)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_RuntimeError, "too many devices");
+        Py_DECREF(found);
         return NULL;
     }
-    self->devices[self->device_count++] = (Device){sight->device_type, sight->device_index, add};
-    return add;
+    int is_queue = PyType_GetSlot(Py_TYPE(queue), Py_tp_new) == (void *)queue_new;
+    Py_INCREF(add);
+    if (is_queue)
+        Py_INCREF(queue);
+    Py_DECREF(found);
+    self->devices[self->device_count] =
+        (Device){sight->device_type, sight->device_index, add, is_queue ? queue : NULL};
+    return &self->devices[self->device_count++];
 }
 
-static int queue(Looker *self, const Sight *sight, PyObject *number)
+static int queue(Looker *self, Sight *sight, PyObject *number)
 {
     State *state = state_of(self->module);
     PyObject *done;
     if (sight->dtype->is_exact && !self->integers) {
         done = PyObject_CallFunctionObjArgs(self->not_asked, number, NULL);
     } else {
-        PyObject *add = adder_for(self, sight);
-        if (add == NULL)
+        const Device *device = device_for(self, sight);
+        if (device == NULL)
             return -1;
+        if (device->queue != NULL && sight->described) {
+            PyObject *storage = storage_of(self, sight);
+            return storage == NULL ? -1
+                                   : queue_add((Queue *)device->queue, sight->tensor, storage, number, sight->place,
+                                               &sight->current, sight->dtype->itemsize);
+        }
         if (sight->described)
             state->current = sight->current;
-        done = PyObject_CallFunctionObjArgs(add, sight->tensor, number, sight->place, sight->dtype->known,
+        done = PyObject_CallFunctionObjArgs(device->add, sight->tensor, number, sight->place, sight->dtype->known,
                                             sight->contiguous ? Py_True : Py_False, NULL);
         state->current.tensor = NULL;
     }
@@ -190,7 +217,7 @@ static PyObject *layout_for(Looker *self, const Sight *sight)
 }
 
 /* A new reference to the number of the content: the one of the same bytes in another shape, or the next. */
-static PyObject *number_for(Looker *self, const Sight *sight)
+static PyObject *number_for(Looker *self, Sight *sight)
 {
     const int64_t *key = sight->key;
     int64_t content[] = {key[0], key[1], key[2], key[3], sight->dtype->code, sight->numel};
@@ -210,21 +237,19 @@ static PyObject *number_for(Looker *self, const Sight *sight)
 }
 
 /* Sees to it that the place of this storage is given to no other one before the step ends. */
-static int reserve_place(Looker *self, const Sight *sight)
+static int reserve_place(Looker *self, Sight *sight)
 {
     int held = PyDict_Contains(self->storages, sight->place);
     if (held)
         return held < 0 ? -1 : 0;
-    const State *state = state_of(self->module);
-    PyObject *storage = state->untyped_storage(sight->tensor, NULL);
-    PyObject *reference = storage == NULL ? NULL : state->weak_ref(storage, NULL);
+    PyObject *storage = storage_of(self, sight);
+    PyObject *reference = storage == NULL ? NULL : state_of(self->module)->weak_ref(storage, NULL);
     int failed = reference == NULL || PyDict_SetItem(self->storages, sight->place, reference) < 0;
     Py_XDECREF(reference);
-    Py_XDECREF(storage);
     return failed ? -1 : 0;
 }
 
-static PyObject *first_look(Looker *self, const Sight *sight)
+static PyObject *first_look(Looker *self, Sight *sight)
 {
     PyObject *look = NULL, *number = NULL, *layout = layout_for(self, sight);
     if (layout != NULL)
@@ -254,15 +279,15 @@ static int64_t writes_to(Looker *self, uint64_t place)
 /* Fills the key under which a tensor is seen; -1 on errors. */
 static int fill_key(Looker *self, PyObject *tensor, const Facts *facts, int64_t *key)
 {
-    int wants_grad = truth_of(property_of(&state_of(self->module)->requires_grad, tensor));
+    int grad = wants_grad(state_of(self->module), tensor, facts->implementation);
     int64_t writes = writes_to(self, facts->place);
-    if (wants_grad < 0 || writes < 0)
+    if (grad < 0 || writes < 0)
         return -1;
     key[0] = (int64_t)facts->place;
     key[1] = facts->version;
     key[2] = writes;
     key[3] = (int64_t)facts->pointer;
-    key[4] = (int64_t)facts->dtype | (int64_t)wants_grad << 16 | facts->ndim << 32;
+    key[4] = (int64_t)facts->dtype | (int64_t)grad << 16 | facts->ndim << 32;
     memcpy(key + SEEN_WORDS, facts->sizes, (size_t)facts->ndim * sizeof *key);
     memcpy(key + SEEN_WORDS + facts->ndim, facts->strides, (size_t)facts->ndim * sizeof *key);
     return 0;
@@ -298,6 +323,7 @@ static PyObject *looker_look(PyObject *object, PyObject *tensor)
     sight.place = PyLong_FromUnsignedLongLong(facts.place);
     look = sight.place == NULL ? NULL : first_look(self, &sight);
     Py_XDECREF(sight.place);
+    Py_XDECREF(sight.storage);
     return look;
 }
 
@@ -340,7 +366,7 @@ static PyObject *place_of(const State *state, PyObject *tensor)
 {
     void *implementation;
     PyObject *place = NULL;
-    if (is_plain(state, tensor) && pointer_property(&state->cdata, tensor, &implementation) == 0) {
+    if (is_plain(state, tensor) && implementation_of(state, tensor, &implementation) == 0) {
         uint64_t word = ((const uint64_t *)implementation)[state->storage_word];
         return word ? PyLong_FromUnsignedLongLong(word) : NULL;
     }
@@ -374,6 +400,34 @@ static PyObject *looker_places(PyObject *object, PyObject *tensors)
     return places;
 }
 
+static PyObject *looker_versions(PyObject *object, PyObject *tensors)
+{
+    const State *state = state_of(((Looker *)object)->module);
+    if (!PyList_Check(tensors)) {
+        PyErr_SetString(PyExc_TypeError, "versions(tensors), with a list");
+        return NULL;
+    }
+    PyObject *versions = PyList_New(0);
+    for (Py_ssize_t i = 0; versions != NULL && i < PyList_Size(tensors); i++) {
+        PyObject *tensor = PyList_GetItem(tensors, i), *version;
+        Py_INCREF(tensor);
+        int64_t number;
+        if (is_plain(state, tensor))
+            version = version_of(state, tensor, &number) < 0 ? NULL : PyLong_FromLongLong(number);
+        else
+            version = PyObject_GetAttrString(tensor, "_version");
+        Py_DECREF(tensor);
+        if (version == NULL && PyErr_ExceptionMatches(PyExc_RuntimeError)) { /* inference tensors have none */
+            PyErr_Clear();
+            version = PyLong_FromLong(-1);
+        }
+        if (version == NULL || PyList_Append(versions, version) < 0)
+            Py_CLEAR(versions);
+        Py_XDECREF(version);
+    }
+    return versions;
+}
+
 static PyObject *looker_forget(PyObject *object, PyObject *unused)
 {
     Looker *self = (Looker *)object;
@@ -388,6 +442,7 @@ static PyMethodDef LOOKER_METHODS[] = {
     {"look_all", (PyCFunction)(void (*)(void))looker_look_all, METH_FASTCALL,
      "look_all(tensors, number, first_position, role, visits): appends five integers to visits for each tensor"},
     {"places", looker_places, METH_O, "places(tensors): where the storages of these tensors are, as a set"},
+    {"versions", looker_versions, METH_O, "versions(tensors): what their version counters say, -1 where there is none"},
     {"forget", looker_forget, METH_NOARGS, "forget(): forgets all tensors, at the end of a step"},
     {NULL, NULL, 0, NULL},
 };
@@ -470,15 +525,20 @@ static PyObject *prepare(PyObject *module, PyObject *arguments)
 {
     State *state = state_of(module);
     unsigned long long at[10], odd_keys;
-    Py_ssize_t storage_word, keys_word;
+    Py_ssize_t storage_word, keys_word, object_word, version_word, version_offset, autograd_word;
     PyObject *tensor, *parameter_type, *dtypes, *copy_of;
-    if (!PyArg_ParseTuple(arguments, "(KKKKKKKKKK)(nnK)OOO!O:prepare", &at[0], &at[1], &at[2], &at[3], &at[4], &at[5],
-                          &at[6], &at[7], &at[8], &at[9], &storage_word, &keys_word, &odd_keys, &tensor, &parameter_type,
-                          &PyList_Type, &dtypes, &copy_of))
+    if (!PyArg_ParseTuple(arguments, "(KKKKKKKKKK)(nnK)(nnnn)OOO!O:prepare", &at[0], &at[1], &at[2], &at[3], &at[4],
+                          &at[5], &at[6], &at[7], &at[8], &at[9], &storage_word, &keys_word, &odd_keys, &object_word,
+                          &version_word, &version_offset, &autograd_word, &tensor, &parameter_type, &PyList_Type, &dtypes,
+                          &copy_of))
         return NULL;
     state->storage_word = storage_word;
     state->keys_word = keys_word;
     state->odd_keys = odd_keys;
+    state->object_word = object_word;
+    state->version_word = version_word;
+    state->version_offset = version_offset;
+    state->autograd_word = autograd_word;
     state->ready = 0;
     state->dim = (AskInteger)(uintptr_t)at[0];
     state->storage_size = (AskInteger)(uintptr_t)at[1];
@@ -534,7 +594,7 @@ static PyObject *facts_of(PyObject *module, PyObject *tensor)
 
 static PyMethodDef METHODS[] = {
     {"prepare", prepare, METH_VARARGS,
-     "prepare(addresses, words, tensor, parameter_type, dtypes, copy_of): what is needed of torch; see fast.py"},
+     "prepare(addresses, words, more_words, tensor, parameter_type, dtypes, copy_of): what is needed of torch; see fast.py"},
     {"facts", facts_of, METH_O,
      "facts(tensor): (place, version, pointer, numel, known dtype, contiguous, bytes and offset in its storage, shape, strides),"
      " None for a tensor that is not looked at here"},
@@ -553,7 +613,10 @@ static int add_type(PyObject *module, PyType_Spec *spec, const char *name)
 
 static int execute(PyObject *module)
 {
-    return add_type(module, &ROWS_SPEC, "Rows") < 0 || add_type(module, &LOOKER_SPEC, "Looker") < 0 ? -1 : 0;
+    return add_type(module, &ROWS_SPEC, "Rows") < 0 || add_type(module, &QUEUE_SPEC, "Queue") < 0 ||
+                   add_type(module, &LOOKER_SPEC, "Looker") < 0
+               ? -1
+               : 0;
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)

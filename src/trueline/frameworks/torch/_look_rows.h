@@ -24,6 +24,7 @@ static void free_object(PyObject *self)
 typedef struct {
     PyObject_HEAD
     PyObject *module, *tensors, *numbers, *places;
+    PyObject *held; /* the places once more, as a set: to be asked quickly */
     PyObject *storages; /* held so that what a row points to stays, even if its tensor is given other memory */
     Descriptor *rows;
     Marks *marks;
@@ -53,7 +54,8 @@ static PyObject *rows_new(PyTypeObject *type, PyObject *arguments, PyObject *key
     self->numbers = PyList_New(0);
     self->places = PyList_New(0);
     self->storages = PyList_New(0);
-    if (!self->tensors || !self->numbers || !self->places || !self->storages) {
+    self->held = PySet_New(NULL);
+    if (!self->tensors || !self->numbers || !self->places || !self->storages || !self->held) {
         Py_DECREF(self);
         return NULL;
     }
@@ -67,6 +69,7 @@ static void rows_dealloc(PyObject *object)
     Py_XDECREF(self->numbers);
     Py_XDECREF(self->places);
     Py_XDECREF(self->storages);
+    Py_XDECREF(self->held);
     Py_XDECREF(self->module);
     free(self->rows);
     free(self->marks);
@@ -109,18 +112,16 @@ static int describe_anew(const State *state, PyObject *tensor, int32_t code, Des
     return describe(&facts, code, row);
 }
 
-static int rows_append(Rows *self, PyObject *tensor, PyObject *number, PyObject *place, const Descriptor *row,
-                       const Marks *marks)
+static int rows_append(Rows *self, PyObject *tensor, PyObject *storage, PyObject *number, PyObject *place,
+                       const Descriptor *row, const Marks *marks, int64_t itemsize)
 {
-    PyObject *storage = state_of(self->module)->untyped_storage(tensor, NULL);
-    int failed = storage == NULL || rows_room(self) < 0 || PyList_Append(self->storages, storage) < 0 ||
-                 PyList_Append(self->tensors, tensor) < 0 || PyList_Append(self->numbers, number) < 0 ||
-                 PyList_Append(self->places, place) < 0;
-    Py_XDECREF(storage);
-    if (failed)
+    if (rows_room(self) < 0 || PyList_Append(self->storages, storage) < 0 ||
+        PyList_Append(self->tensors, tensor) < 0 || PyList_Append(self->numbers, number) < 0 ||
+        PyList_Append(self->places, place) < 0 || PySet_Add(self->held, place) < 0)
         return -1;
     self->rows[self->size] = *row;
     self->marks[self->size++] = *marks;
+    self->bytes += row->numel * itemsize;
     return 0;
 }
 
@@ -155,12 +156,15 @@ static PyObject *rows_add(PyObject *object, PyObject *const *arguments, Py_ssize
         tensor = copy;
         done = describe_anew(state, tensor, (int32_t)code, &row, &marks);
     }
-    if (done > 0)
-        done = rows_append(self, tensor, arguments[1], arguments[2], &row, &marks);
+    if (done > 0) {
+        PyObject *storage = state->untyped_storage(tensor, NULL);
+        done = storage == NULL ? -1
+                               : rows_append(self, tensor, storage, arguments[1], arguments[2], &row, &marks, itemsize);
+        Py_XDECREF(storage);
+    }
     Py_DECREF(tensor);
     if (done < 0)
         return NULL;
-    self->bytes += row.numel * itemsize;
     return PyLong_FromLongLong(self->bytes);
 }
 
@@ -198,7 +202,7 @@ static int row_changed(const Rows *self, Py_ssize_t position)
 {
     int64_t version;
     PyObject *tensor = PyList_GetItem(self->tensors, position);
-    if (tensor == NULL || integer_property(&state_of(self->module)->version, tensor, &version) < 0)
+    if (tensor == NULL || version_of(state_of(self->module), tensor, &version) < 0)
         return -1;
     return version != self->marks[position].version || row_moved(self, position);
 }
@@ -244,6 +248,79 @@ static PyObject *rows_table(PyObject *object, PyObject *unused)
     return table;
 }
 
+/* How the kernels of a device share out a tensor, see ``numerics.cuda``. */
+typedef struct {
+    Py_ssize_t rows, blocks; /* the most in one table */
+    long long block, blocks_per_tensor, span;
+    unsigned long long complex_codes; /* a bit for each dtype whose elements count as two */
+} Shares;
+
+static int64_t blocks_of(const Descriptor *row, const Shares *shares)
+{
+    int64_t components = row->numel << ((shares->complex_codes >> row->dtype) & 1);
+    int64_t most = shares->blocks_per_tensor * shares->span;
+    int64_t size = (components + most - 1) / most * shares->span;
+    size = size > shares->block ? size : shares->block;
+    return (components + size - 1) / size;
+}
+
+/* Writes one row of a device's table; 1 where its tensor was changed since it was seen, -1 on errors. */
+static int fill_row(const Rows *self, Py_ssize_t position, Descriptor *row)
+{
+    const State *state = state_of(self->module);
+    PyObject *tensor = PyList_GetItem(self->tensors, position);
+    int64_t version;
+    if (tensor == NULL || version_of(state, tensor, &version) < 0)
+        return -1;
+    int moved = has_moved(state, tensor, &self->rows[position], &self->marks[position]);
+    *row = self->rows[position];
+    if (moved > 0) { /* its memory may be gone */
+        row->numel = row->shape[0] = 0;
+        row->ndim = 1;
+    }
+    return moved < 0 ? -1 : moved || version != self->marks[position].version;
+}
+
+static int note_position(PyObject *found, Py_ssize_t position)
+{
+    PyObject *number = PyLong_FromSsize_t(position);
+    int failed = number == NULL || PyList_Append(found, number) < 0;
+    Py_XDECREF(number);
+    return failed ? -1 : 0;
+}
+
+static PyObject *rows_fill(PyObject *object, PyObject *arguments)
+{
+    Rows *self = (Rows *)object;
+    unsigned long long ends_address, table_address;
+    Py_ssize_t first, count = 0;
+    Shares shares;
+    if (!PyArg_ParseTuple(arguments, "nKK(nnLLLK):fill", &first, &ends_address, &table_address, &shares.rows,
+                          &shares.blocks, &shares.block, &shares.blocks_per_tensor, &shares.span,
+                          &shares.complex_codes))
+        return NULL;
+    int32_t *ends = (int32_t *)(uintptr_t)ends_address;
+    Descriptor *table = (Descriptor *)(uintptr_t)table_address;
+    int64_t blocks = 0;
+    PyObject *changed = PyList_New(0);
+    for (; changed != NULL && first + count < self->size && count < shares.rows; count++) {
+        int found = fill_row(self, first + count, &table[count]);
+        int64_t more = blocks_of(&table[count], &shares);
+        if (found >= 0 && count && blocks + more > shares.blocks)
+            break;
+        if (found < 0 || (found > 0 && note_position(changed, first + count) < 0)) {
+            Py_CLEAR(changed);
+            break;
+        }
+        ends[count] = (int32_t)(blocks += more);
+    }
+    if (changed == NULL)
+        return NULL;
+    for (Py_ssize_t i = count; i < shares.rows; i++)
+        ends[i] = INT32_MAX;
+    return Py_BuildValue("nLN", count, (long long)blocks, changed);
+}
+
 static PyObject *rows_release(PyObject *object, PyObject *unused)
 {
     Rows *self = (Rows *)object;
@@ -258,6 +335,7 @@ static PyMemberDef ROWS_MEMBERS[] = {
     {"tensors", T_OBJECT_EX, offsetof(Rows, tensors), READONLY, NULL},
     {"numbers", T_OBJECT_EX, offsetof(Rows, numbers), READONLY, NULL},
     {"places", T_OBJECT_EX, offsetof(Rows, places), READONLY, NULL},
+    {"held", T_OBJECT_EX, offsetof(Rows, held), READONLY, NULL},
     {"bytes", T_LONGLONG, offsetof(Rows, bytes), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
@@ -268,6 +346,9 @@ static PyMethodDef ROWS_METHODS[] = {
     {"remove", rows_remove, METH_O, "remove(position): lets a tensor go"},
     {"changed", rows_changed, METH_NOARGS, "changed(): positions of tensors that were changed since they were seen"},
     {"table", rows_table, METH_NOARGS, "table(): the bytes of the DESCRIPTOR rows; those of tensors that moved are empty"},
+    {"fill", rows_fill, METH_VARARGS,
+     "fill(first, ends, table, shares): fills a device's table with the rows from the first on, as far as it goes; gives "
+     "how many, their blocks, and the positions of those whose tensors were changed since they were seen"},
     {"release", rows_release, METH_NOARGS, "release(): lets the memory of all tensors go; their numbers stay"},
     {NULL, NULL, 0, NULL},
 };

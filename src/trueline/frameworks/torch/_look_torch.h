@@ -4,9 +4,11 @@
  * - properties, through their descriptors: version, ``requires_grad``, ``_cdata``;
  * - the C interface that torch keeps stable for compiled models (``aoti_torch_get_…``): shape, strides, address, dtype.
  *   Its handle of a tensor is the address of a pointer to the tensor's implementation, which is what ``_cdata`` gives;
- * - two words of that implementation: the address of the storage, which is the storage's own ``_cdata``, and the set of
- *   dispatch keys, which says whether a tensor is to be negated or conjugated when it is read. ``fast.py`` finds where
- *   they lie by comparing with what torch says of them.
+ * - words in memory, which ``fast.py`` finds by comparing them with what torch says. Of the implementation: the address
+ *   of the storage, which is the storage's own ``_cdata``, and the set of dispatch keys, which says whether a tensor is
+ *   to be negated or conjugated when it is read. Where they are found too, the address of the implementation in the
+ *   Python object, that of the version counter, and that of what autograd knows of a tensor (none for most gradients):
+ *   then no property has to be asked, which takes longer than all the rest.
  */
 #ifndef TRUELINE_LOOK_TORCH_H
 #define TRUELINE_LOOK_TORCH_H
@@ -63,6 +65,7 @@ typedef struct {
     AskWords sizes, strides;
     AskPointer pointer;
     Py_ssize_t storage_word, keys_word; /* of a tensor's implementation */
+    Py_ssize_t object_word, version_word, version_offset, autograd_word; /* all -1 where they were not found */
     uint64_t odd_keys; /* of tensors whose memory is not what they hold */
     PyCFunction untyped_storage, weak_ref;
     Property version, requires_grad, cdata;
@@ -115,6 +118,39 @@ static int truth_of(PyObject *value)
     return truth;
 }
 
+/* The implementation of a plain tensor; -1 on errors. */
+static int implementation_of(const State *state, PyObject *tensor, void **implementation)
+{
+    if (state->object_word < 0)
+        return pointer_property(&state->cdata, tensor, implementation);
+    *implementation = ((void **)tensor)[state->object_word];
+    return 0;
+}
+
+/* What the version counter of a plain tensor says; -1 on errors, of which one is that it has none. */
+static int version_of(const State *state, PyObject *tensor, int64_t *version)
+{
+    if (state->object_word >= 0) {
+        const uint64_t *words = ((void **)tensor)[state->object_word];
+        const char *counter = (const char *)(uintptr_t)words[state->version_word];
+        if (counter != NULL) {
+            uint32_t number;
+            memcpy(&number, counter + state->version_offset, sizeof number);
+            *version = number;
+            return 0;
+        }
+    }
+    return integer_property(&state->version, tensor, version);
+}
+
+/* Whether gradients are wanted of a plain tensor; -1 on errors. */
+static int wants_grad(const State *state, PyObject *tensor, const void *implementation)
+{
+    if (state->object_word >= 0 && ((const uint64_t *)implementation)[state->autograd_word] == 0)
+        return 0;
+    return truth_of(property_of(&state->requires_grad, tensor));
+}
+
 static int is_plain(const State *state, PyObject *object)
 {
     PyObject *type = (PyObject *)Py_TYPE(object);
@@ -146,8 +182,8 @@ static int ask(const State *state, PyObject *tensor, Facts *facts)
 {
     int32_t layout;
     void *pointer;
-    if (integer_property(&state->version, tensor, &facts->version) < 0 ||
-        pointer_property(&state->cdata, tensor, &facts->implementation) < 0) {
+    if (version_of(state, tensor, &facts->version) < 0 ||
+        implementation_of(state, tensor, &facts->implementation) < 0) {
         PyErr_Clear(); /* inference tensors have no version */
         return 0;
     }
@@ -183,7 +219,7 @@ static int has_memory(const State *state, Facts *facts)
 static int has_moved(const State *state, PyObject *tensor, const Descriptor *row, const Marks *marks)
 {
     void *implementation, *pointer;
-    if (pointer_property(&state->cdata, tensor, &implementation) < 0)
+    if (implementation_of(state, tensor, &implementation) < 0)
         return -1;
     if (((const uint64_t *)implementation)[state->storage_word] != marks->place)
         return 1;

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -26,10 +28,29 @@ def fast_calls() -> Any:
 def _load() -> Any:
     try:
         calls = import_module("trueline.frameworks.torch._calls")
-        calls.prepare(torch.Tensor, torch.nn.Parameter, flatten.TENSOR, flatten.flatten_other)
+        calls.prepare(
+            torch.Tensor,
+            torch.nn.Parameter,
+            flatten.TENSOR,
+            flatten.flatten_other,
+            OrderedDict,
+            torch.autograd.Function._register_hook,  # type: ignore[attr-defined]
+        )
         return calls
     except (ImportError, AttributeError, TypeError):
         return None
+
+
+def quick_registration(calls: Any) -> Callable[[], None]:
+    """Lets hooks of ours be registered at nodes without a handle for each, which takes longer than all the rest of it;
+    gives what undoes that."""
+    kind: Any = torch.autograd.Function
+    kind._register_hook = calls.registrar
+
+    def undo() -> None:
+        del kind._register_hook  # torch's own is inherited
+
+    return undo
 
 
 def recorder_for(watch: Watch, calls: Any, **constants: Any) -> Any:

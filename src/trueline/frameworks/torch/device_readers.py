@@ -7,7 +7,6 @@ memory. Where there is no Triton for the device, plain torch reductions do the s
 
 from __future__ import annotations
 
-import functools
 import threading
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import torch
 
 from trueline.frameworks.base import Notebook
+from trueline.frameworks.torch.fast import KNOWN_DTYPES, fast_looks
 from trueline.frameworks.torch.readers import Group, Known, bytes_of, copy_of, one_at_a_time, report_changed
 from trueline.numerics import cuda, plain
 from trueline.numerics.layout import STATISTICS
@@ -28,6 +28,9 @@ HELD_SHARE = 0.05
 may be held, since it does not raise the peak; how near it is is asked each time this much has gathered."""
 
 COPIED_BYTES = 64 << 20
+NEVER_AT_ONCE = -1
+NO_STREAM = 2**64 - 1
+"""Stands for the stream before the first tensor: no stream lies at this address."""
 
 
 class DeviceReader:
@@ -39,51 +42,89 @@ class DeviceReader:
         self._notebook = notebook
         self._digest = data in (Data.DIGEST, Data.TENSORS)
         self._copier = _Copier(device) if data is Data.TENSORS else None
-        self._known: dict[torch.dtype, Known] = {}
         self._backend: Any = getattr(torch, device.type)
         self._statistics = _Grouped(device, self._digest) if cuda.supported(device) else _Plain(self._digest)
-        self._group = Group()
-        self._count = 0
         self._stream: Any = None
-        self._raw_stream = -1
-        self._current_stream = _raw_stream_of(device)
+        self._raw_stream = NO_STREAM
+        self._ask_stream = getattr(torch._C, f"_{device.type}_getCurrentRawStream", None)
         self._peak = self._most_used()
         """The most memory that the program used before we began, as far as is known."""
         self._bound = self._limit = self._held_bound()
+        self.queue = self._make_queue()
+        self._group = self._begin_group()
 
-    def holds(self, place: int) -> bool:
-        return place in self._group.places or (self._copier is not None and place in self._copier.places)
+    def held(self, places: set[int]) -> set[int]:
+        found = places & self._group.held
+        return found if self._copier is None else found | (places & self._copier.places.keys())
 
     @one_at_a_time
     def add(self, tensor: torch.Tensor, number: int, place: int, known: Known, contiguous: bool) -> None:
         if self._current_stream() != self._raw_stream:
             self._change_stream()
-        if self._copier is not None:
-            self._known[tensor.dtype] = known
-        self._count += 1
-        if self._group.add(tensor, number, place, known, contiguous) > self._limit or self._count >= HELD_TENSORS:
-            self._limit_reached(self._group.bytes)
+        held = self._group.add(tensor, number, place, known, contiguous)
+        if held > self._limit or len(self._group.rows) >= HELD_TENSORS:
+            self._limit_reached()
 
+    def _make_queue(self) -> Any:
+        looks = fast_looks()
+        if looks is None:
+            return None
+        return looks.Queue(
+            group_full=self._limit_reached,
+            table_full=None,
+            stream_changed=self._change_stream,
+            stream_of=self._ask_stream,
+            device=self._device.index or 0,
+            limit=self._limit,
+            most=HELD_TENSORS,
+            small=NEVER_AT_ONCE,
+            read=0,
+            digest=self._digest,
+            row_bytes=0,
+        )
+
+    def _begin_group(self) -> Group:
+        group = Group()
+        self._set_limit(self._bound)
+        if self.queue is not None:
+            self.queue.begin_group(group.rows)
+        return group
+
+    def _set_limit(self, limit: int) -> None:
+        self._limit = limit
+        if self.queue is not None:
+            self.queue.limit = limit
+
+    def _current_stream(self) -> int:
+        """Which stream is current; always the same where a device has no streams."""
+        return int(self._ask_stream(self._device.index or 0)) if self._ask_stream is not None else 0
+
+    @one_at_a_time
     def _change_stream(self) -> None:
         """A group is read on the stream that its tensors were made on: another stream begins another group."""
         self.launch()
         self._raw_stream = self._current_stream()
         self._stream = self._backend.current_stream(self._device)
+        if self.queue is not None:
+            self.queue.stream = self._raw_stream
 
-    def _limit_reached(self, held: int) -> None:
+    @one_at_a_time
+    def _limit_reached(self) -> None:
         """Sends the group off, unless there is room for more below the program's own peak."""
         room = self._peak - self._used()
-        if room > 2 * self._bound and self._count < HELD_TENSORS:
-            self._limit = held + self._bound
+        if room > 2 * self._bound and len(self._group.rows) < HELD_TENSORS:
+            # What the program allocates comes by here too, so half of the room is left when this much has gathered.
+            self._set_limit(self._group.bytes + max(self._bound, room // 2))
         else:
             self.launch()
 
     @one_at_a_time
-    def settle(self, place: int) -> None:
-        if place in self._group.places:
+    def settle(self, places: set[int]) -> None:
+        if places & self._group.held:
             self.launch()
         if self._copier is not None:
-            self._copier.wait_for(place)
+            for place in places:
+                self._copier.wait_for(place)
 
     @one_at_a_time
     def settle_all(self) -> None:
@@ -93,16 +134,14 @@ class DeviceReader:
 
     @one_at_a_time
     def launch(self) -> None:
-        group, self._group = self._group, Group()
-        self._limit, self._count = self._bound, 0
-        if not group.rows:
+        if not self._group.rows:
             return
-        changed = group.changed()
+        group, self._group = self._group, self._begin_group()
         if self._current_stream() == self._raw_stream:
-            self._send(group)
+            changed = self._send(group)
         else:
             with self._backend.stream(self._stream):
-                self._send(group)
+                changed = self._send(group)
         if changed:
             report_changed([group.numbers[position] for position in changed], self._notebook)
             self._statistics.drop(changed)
@@ -114,11 +153,13 @@ class DeviceReader:
         if result is not None:
             self._notebook.hand_over(result)
 
-    def _send(self, group: Group) -> None:
-        self._statistics.read(group)
+    def _send(self, group: Group) -> list[int]:
+        """Has a group read; gives the positions of tensors that were changed since they were seen."""
+        changed = self._statistics.read(group)
         if self._copier is not None:
-            names = [self._known[tensor.dtype][0] for tensor in group.tensors]
+            names = [KNOWN_DTYPES[tensor.dtype][0] for tensor in group.tensors]
             self._notebook.hand_over(None, self._copier.copy(group, names))
+        return changed
 
     def _held_bound(self) -> int:
         if self._copier is not None:
@@ -144,10 +185,14 @@ class _Grouped:
         self._numbers: list[int] = []
         self._last = 0
 
-    def read(self, group: Group) -> None:
+    def read(self, group: Group) -> list[int]:
         self._last = len(self._numbers)
-        self._reducer.launch(group.descriptors(), self._last, digest=self._digest)
         self._numbers += group.numbers
+        if hasattr(group.rows, "fill"):
+            return self._reducer.launch_rows(group.rows, self._last, digest=self._digest)
+        changed = group.changed()
+        self._reducer.launch(group.descriptors(), self._last, digest=self._digest)
+        return changed
 
     def drop(self, positions: list[int]) -> None:
         """Marks tensors of the last group as not read."""
@@ -177,11 +222,13 @@ class _Plain:
         self._rows: list[Any] = []
         self._last = 0
 
-    def read(self, group: Group) -> None:
+    def read(self, group: Group) -> list[int]:
+        changed = group.changed()
         self._last = len(self._numbers)
         with torch._C._DisableTorchDispatch(), torch.no_grad():
             self._rows += [plain.plain_statistics(tensor.detach(), digest=self._digest) for tensor in group.tensors]
         self._numbers += group.numbers
+        return changed
 
     def drop(self, positions: list[int]) -> None:
         for position in positions:
@@ -250,13 +297,6 @@ class _HostFetch:
         assert self._host is not None, "bytes are fetched once"
         host, self._host = self._host, None
         return bytes_of(host)
-
-
-def _raw_stream_of(device: torch.device) -> Any:
-    """A cheap way to ask which stream is current; one that always gives the same where a device has no streams."""
-    index = device.index or 0
-    ask = getattr(torch._C, f"_{device.type}_getCurrentRawStream", None)
-    return functools.partial(ask, index) if ask is not None else (lambda: 0)
 
 
 __all__ = ["DeviceReader"]

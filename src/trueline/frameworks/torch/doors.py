@@ -1,9 +1,9 @@
 """Opens and closes every way by which calls reach a Watch, and is the Watcher that a capture drives.
 
-    function mode         torch's Python API
-    global module hooks   which module is running; calls of modules themselves
-    dispatch mode         kernels (level kernel, or the witness)
-    splices               autograd.Function.apply, collectives, compiled functions, new threads
+function mode         torch's Python API
+global module hooks   which module is running; calls of modules themselves
+dispatch mode         kernels (level kernel, or the witness)
+splices               autograd.Function.apply, collectives, compiled functions, new threads
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch.nn.modules import module as torch_modules
 
 from trueline.frameworks.base import Notebook, Scope
 from trueline.frameworks.torch import regions
+from trueline.frameworks.torch.calls import quick_registration
 from trueline.frameworks.torch.modes import KernelMode, StackLifted, Traits, api_mode, push, remove
 from trueline.frameworks.torch.modules import ModuleWatch
 from trueline.frameworks.torch.splice import Splice
@@ -88,6 +89,8 @@ class TorchWatcher:
 
     def _open_api(self) -> None:
         self._open_mode()
+        if self.watch.recorder is not None and self._scope.backward:
+            self._undo.append(quick_registration(self.watch.fast))
         if self._splices is None:
             self._splices = self._make_splices()
         for splice in self._splices:

@@ -35,6 +35,9 @@ _IMPLEMENTATION_WORDS = (22, 24)
 """The words in which both are searched for: all that the implementation of a plain tensor has in torch 2.13, and in
 the versions before it."""
 
+_COUNTER_BYTES = 32
+"""As far as a version counter may reach."""
+
 _ODD_KEYS = (
     "Negative", "Conjugate", "ZeroTensor", "Python", "FuncTorchBatched", "FuncTorchGradWrapper", "Functionalize",
 )  # fmt: skip
@@ -60,7 +63,7 @@ def _load() -> Any:
                 for dtype, known in KNOWN_DTYPES.items()
                 if dtype is not torch.complex32  # torch warns of each one that is made
             ]
-            look.prepare(addresses, _words(), torch.empty(2, 3), torch.nn.Parameter, samples, copy_of)
+            look.prepare(addresses, _words(), _more_words(), torch.empty(2, 3), torch.nn.Parameter, samples, copy_of)
             plain = all(_agrees(look, tensor) for tensor in _trials())
             return look if plain and all(look.facts(tensor) is None for tensor in _odd_trials()) else None
     except (ImportError, OSError, AttributeError, KeyError, TypeError, RuntimeError):
@@ -92,6 +95,59 @@ def _places_of_words(size: int) -> tuple[int, int] | None:
         storage = {word for word in storage if words[word] == place}
         keys = {word for word in keys if words[word] == key_set}
     return (storage.pop(), keys.pop()) if len(storage) == 1 and len(keys) == 1 else None
+
+
+_NOT_FOUND = (-1, -1, -1, -1)
+
+
+def _more_words() -> tuple[int, int, int, int]:
+    """Where the implementation's address lies in the Python object of a tensor; in the implementation that of its
+    version counter, and in that the count; and the word that is zero where autograd knows nothing of the tensor. Each
+    must be the only one that fits many tensors; else, and where memory cannot be read safely, none is used."""
+    tensors = [torch.zeros(2) for _ in range(4)] + [torch.zeros(2, requires_grad=True) for _ in range(3)]
+    for count, tensor in zip((0, 1, 3, 11, 2, 5, 130), tensors, strict=True):
+        for _ in range(count):
+            tensor.detach().zero_()
+    size = torch.Tensor.__basicsize__ // 8
+    objects = [
+        word for word in range(2, size) if all(_words_at(id(tensor), size)[word] == tensor._cdata for tensor in tensors)
+    ]
+    bodies = [_words_at(tensor._cdata, _IMPLEMENTATION_WORDS[0]) for tensor in tensors]
+    known = [
+        word
+        for word in range(_IMPLEMENTATION_WORDS[0])
+        if all((body[word] != 0) == tensor.requires_grad for body, tensor in zip(bodies, tensors, strict=True))
+    ]
+    versions = _version_places(bodies, [tensor._version for tensor in tensors])
+    if len(objects) != 1 or len(known) != 1 or len(versions) != 1:
+        return _NOT_FOUND
+    return objects[0], *versions[0], known[0]
+
+
+def _version_places(bodies: list[list[int]], versions: list[int]) -> list[tuple[int, int]]:
+    """The words that point to where the versions stand, and how far behind that address they do."""
+    found: list[tuple[int, int]] = []
+    if not os.access("/proc/self/mem", os.R_OK):
+        return found
+    with open("/proc/self/mem", "rb", buffering=0) as memory:  # unlike a pointer, a file can be asked for anything
+        for word in range(_IMPLEMENTATION_WORDS[0]):
+            behind = [_bytes_at(memory, body[word]) for body in bodies]
+            for offset in range(8, _COUNTER_BYTES, 4):
+                read = [int.from_bytes(raw[offset : offset + 4], sys.byteorder) for raw in behind if len(raw) > offset]
+                if read == versions:
+                    found.append((word, offset))
+    return found
+
+
+def _bytes_at(memory: Any, address: int) -> bytes:
+    try:
+        return os.pread(memory.fileno(), _COUNTER_BYTES, address) if 0 < address < 2**47 else b""
+    except OSError:
+        return b""
+
+
+def _words_at(address: int, count: int) -> list[int]:
+    return list((ctypes.c_uint64 * count).from_address(address))
 
 
 def _trials() -> list[torch.Tensor]:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from trueline.frameworks.base import Notebook
-from trueline.frameworks.torch.fast import Known, copy_of, fast_looks
+from trueline.frameworks.torch.fast import KNOWN_DTYPES, Known, copy_of, fast_looks
 from trueline.numerics import cpu
 from trueline.numerics.layout import DESCRIPTOR, STATISTICS, collapse
 from trueline.records import Data
@@ -43,9 +43,14 @@ __all__ = ["CpuReader", "Group", "Known", "Reader", "bytes_of", "copy_of", "read
 class Reader(Protocol):
     """Reads the tensors of one device."""
 
-    def holds(self, place: int) -> bool: ...
+    queue: Any
+    """A ``Queue`` of the C extension that takes tensors in place of ``add``; None where there is none."""
+
+    def held(self, places: set[int]) -> set[int]:
+        """Which of these storages wait to be read, or are being read."""
+
     def add(self, tensor: torch.Tensor, number: int, place: int, known: Known, contiguous: bool) -> None: ...
-    def settle(self, place: int) -> None: ...
+    def settle(self, places: set[int]) -> None: ...
     def settle_all(self) -> None: ...
     def launch(self) -> None: ...
     def end_step(self) -> None: ...
@@ -77,6 +82,8 @@ class PythonRows:
         self.tensors: list[torch.Tensor] = []
         self.numbers: list[int] = []
         self.places: list[int] = []
+        self.held: set[int] = set()
+        """The places once more, to be asked quickly."""
         self.bytes = 0
         self._storages: list[Any] = []
         """Held so that what a row points to stays, even if its tensor is given other memory."""
@@ -97,6 +104,7 @@ class PythonRows:
         self.tensors.append(tensor)
         self.numbers.append(number)
         self.places.append(place)
+        self.held.add(place)
         storage = tensor.untyped_storage()
         self._storages.append(storage)
         self._marks.append((tensor._version, storage._cdata, pointer))
@@ -141,7 +149,9 @@ def _moved(tensor: torch.Tensor, marks: tuple[int, int, int]) -> bool:
 class Group:
     """Tensors that are read together. ``rows`` has one row for each and does the work."""
 
-    __slots__ = ("add", "begun", "changed", "done", "fetches", "numbers", "places", "release", "rows", "tensors")
+    __slots__ = (
+        "add", "begun", "changed", "done", "fetches", "held", "numbers", "places", "release", "rows", "tensors",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         looks = fast_looks()
@@ -150,6 +160,7 @@ class Group:
         self.tensors = rows.tensors
         self.numbers = rows.numbers
         self.places = rows.places
+        self.held = rows.held
         self.add = rows.add
         self.changed = rows.changed
         self.release = rows.release
@@ -169,6 +180,9 @@ class Group:
 
     def take(self, place: int) -> list[tuple[torch.Tensor, int]]:
         """Takes the tensors of one storage out, with their numbers."""
+        if place not in self.held:
+            return []
+        self.held.discard(place)
         taken = [position for position, other in enumerate(self.places) if other == place]
         found = [(self.tensors[position], self.numbers[position]) for position in taken]
         for position in reversed(taken):
@@ -181,6 +195,7 @@ class Chunk:
 
     def __init__(self, digest: bool) -> None:
         self._rows = np.zeros(CHUNK, dtype=STATISTICS)
+        self.address: int = self._rows.ctypes.data
         self._reduce = cpu.RowReducer(self._rows, digest=digest)
         self.numbers: list[int] = []
         self.payloads: list[Payload] = []
@@ -213,16 +228,19 @@ class CpuReader:
         self._notebook = notebook
         self._digest = data in (Data.DIGEST, Data.TENSORS)
         self._keep = data is Data.TENSORS
-        self._group = Group()
-        self._chunk = Chunk(self._digest)
-        self._known: dict[torch.dtype, Known] = {}
+        self.queue = self._make_queue()
+        self._group = self._begin_group()
+        self._chunk = self._begin_chunk()
         self._sent: list[Group] = []
         """Groups that the background thread has not finished, oldest first."""
         self._lock = threading.Lock()
         """Held while a group is taken up, or tensors are taken back from one that is not."""
 
-    def holds(self, place: int) -> bool:
-        return place in self._group.places or any(place in group.places for group in self._sent)
+    def held(self, places: set[int]) -> set[int]:
+        found = places & self._group.held
+        for group in tuple(self._sent):
+            found |= places & group.held
+        return found
 
     @one_at_a_time
     def add(self, tensor: torch.Tensor, number: int, place: int, known: Known, contiguous: bool) -> None:
@@ -230,17 +248,47 @@ class CpuReader:
             self._read(tensor, number, known, contiguous)
             return
         group = self._group
-        self._known[tensor.dtype] = known
         if group.add(tensor, number, place, known, contiguous) > HELD_BYTES or len(group.rows) >= HELD_TENSORS:
             self.launch()
 
+    def _make_queue(self) -> Any:
+        looks, reader = fast_looks(), cpu.reader_address()
+        if looks is None or not reader or self._keep:  # bytes to be kept are copied in Python
+            return None
+        return looks.Queue(
+            group_full=self.launch,
+            table_full=self._send_chunk,
+            stream_changed=None,
+            stream_of=None,
+            device=None,
+            limit=HELD_BYTES,
+            most=HELD_TENSORS,
+            small=SMALL_BYTES,
+            read=reader,
+            digest=self._digest,
+            row_bytes=STATISTICS.itemsize,
+        )
+
+    def _begin_group(self) -> Group:
+        group = Group()
+        if self.queue is not None:
+            self.queue.begin_group(group.rows)
+        return group
+
+    def _begin_chunk(self) -> Chunk:
+        chunk = Chunk(self._digest)
+        if self.queue is not None:
+            self.queue.begin_table(chunk.numbers, chunk.address, CHUNK)
+        return chunk
+
     @one_at_a_time
-    def settle(self, place: int) -> None:
-        for group in list(self._sent):
-            if place in group.places:
-                self._settle_sent(group, place)
-        for tensor, number in self._group.take(place):
-            self._read(tensor, number, self._known[tensor.dtype], tensor.is_contiguous())
+    def settle(self, places: set[int]) -> None:
+        for place in places:
+            for group in list(self._sent):
+                if place in group.held:
+                    self._settle_sent(group, place)
+            for tensor, number in self._group.take(place):
+                self._read(tensor, number, KNOWN_DTYPES[tensor.dtype], tensor.is_contiguous())
 
     def _settle_sent(self, group: Group, place: int) -> None:
         """Reads at once what the background thread has not begun with, and waits for what it has."""
@@ -252,7 +300,7 @@ class CpuReader:
         if not taken:
             group.done.wait()
         for tensor, number in taken:
-            self._chunk.read(tensor, number, self._known[tensor.dtype], tensor.is_contiguous(), payload=False)
+            self._chunk.read(tensor, number, KNOWN_DTYPES[tensor.dtype], tensor.is_contiguous(), payload=False)
             if self._chunk.full:
                 self._send_chunk()
 
@@ -264,15 +312,15 @@ class CpuReader:
 
     @one_at_a_time
     def launch(self) -> None:
-        group, self._group = self._group, Group()
-        if not group.rows:
+        if not self._group.rows:
             return
+        group, self._group = self._group, self._begin_group()
         payloads = None
         if self._keep:
             payloads = []
             for tensor, number in zip(group.tensors, group.numbers, strict=True):
                 fetch = group.fetches[number] = Fetch(tensor)
-                payloads.append(Payload(number, self._known[tensor.dtype][0], tuple(tensor.shape), fetch))
+                payloads.append(Payload(number, KNOWN_DTYPES[tensor.dtype][0], tuple(tensor.shape), fetch))
         self._sent.append(group)
         self._notebook.hand_over(lambda: self._reduce(group), payloads, lambda: self._forget(group))
 
@@ -286,9 +334,10 @@ class CpuReader:
         if self._chunk.full:
             self._send_chunk()
 
+    @one_at_a_time
     def _send_chunk(self) -> None:
-        chunk, self._chunk = self._chunk, Chunk(self._digest)
-        if chunk.numbers:
+        if self._chunk.numbers:
+            chunk, self._chunk = self._chunk, self._begin_chunk()
             self._notebook.hand_over(chunk.result, chunk.payloads)
 
     def _reduce(self, group: Group) -> tuple[Any, Any]:

@@ -87,12 +87,17 @@ class TensorDesk:
         for position, tensor in enumerate(tensors, first_position):
             visits += (number, position, role, *look(tensor))
 
+    def versions(self, tensors: list[torch.Tensor]) -> list[int]:
+        """What their version counters say, -1 where there is none."""
+        return [_version(tensor) for tensor in tensors]
+
     def before_change(self, tensors: list[torch.Tensor]) -> None:
         """To be called with the tensors that a call is about to change."""
-        for place in self._places(tensors):
-            for reader in self._readers.values():
-                if reader.holds(place):
-                    reader.settle(place)
+        places = self._places(tensors)
+        for reader in self._readers.values():
+            held = reader.held(places)
+            if held:
+                reader.settle(held)
 
     def changed(self, tensors: list[torch.Tensor]) -> None:
         """To be called with tensors that may have been changed without a trace in their version counter."""
@@ -136,7 +141,7 @@ class TensorDesk:
         looker = looks.Looker(
             slow=self.look,
             layout_of=self._layout,
-            adder_of=lambda tensor: self._reader(tensor.device).add,
+            adder_of=lambda tensor: (self._reader(tensor.device).add, self._reader(tensor.device).queue),
             next_tensor=self._notebook.next_tensor,
             not_asked=self._not_asked,
             writes=self._writes,
@@ -148,6 +153,7 @@ class TensorDesk:
         self.look = looker.look  # type: ignore[method-assign]
         self.look_all = looker.look_all  # type: ignore[method-assign]
         self._places = looker.places  # type: ignore[method-assign]
+        self.versions = looker.versions  # type: ignore[method-assign]
 
     def _first_look(self, tensor: torch.Tensor, key: Any, storage: Any, place: int) -> Look:
         dtype = key[6]
@@ -232,6 +238,13 @@ def _inside(tensor: torch.Tensor) -> torch.Tensor | None:
             return None
         return plain if type(plain) in PLAIN_TENSORS else None
     return None
+
+
+def _version(tensor: torch.Tensor) -> int:
+    try:
+        return tensor._version
+    except RuntimeError:  # inference tensors have none
+        return -1
 
 
 def _normal_clone(tensor: torch.Tensor) -> torch.Tensor:

@@ -233,8 +233,9 @@ class Watch:
         call.edges = None
         if call.mutates:
             call.hidden = hidden_leaves(trait, args, kwargs, leaves)
-            call.versions = [_version(tensor) for tensor in leaves]
-            call.edges = input_edges(leaves)
+            call.versions = self.desk.versions(leaves)
+            if self._backward_wanted and _grad_enabled():
+                call.edges = input_edges(leaves)  # as they are before the change
             self.desk.before_change(_may_change(trait, leaves, kwargs))
         call.first_sequence = _next_sequence()
         call.context = state.optimizer
@@ -337,15 +338,16 @@ class Watch:
 
     def _changed(self, call: OpenCall, outputs: list[torch.Tensor]) -> tuple[int, ...]:
         """Which inputs the call changed and did not return: positions among the input leaves."""
-        returned = {id(tensor) for tensor in outputs}
+        versions = zip(call.versions, self.desk.versions(call.inputs), strict=True)
         hidden = call.hidden
+        changed = [position for position, (old, new) in enumerate(versions) if old != new or position in hidden]
+        self.desk.changed([call.inputs[position] for position in changed])
+        returned = {id(tensor) for tensor in outputs}
         found = []
-        for position, (tensor, version) in enumerate(zip(call.inputs, call.versions, strict=True)):
-            if _version(tensor) != version or position in hidden:
-                self.desk.changed([tensor])
-                if id(tensor) not in returned:
-                    returned.add(id(tensor))
-                    found.append(position)
+        for position in changed:
+            if id(call.inputs[position]) not in returned:
+                returned.add(id(call.inputs[position]))
+                found.append(position)
         return tuple(found)
 
     def _watch_backward(
@@ -407,13 +409,6 @@ def _open_again(number: int, trait: Trait, nth: int, module: int, context: int, 
     call.number, call.level, call.trait, call.nth = number, API, trait, nth
     call.module, call.context, call.stack, call.tree = module, context, stack, tree
     return call
-
-
-def _version(tensor: torch.Tensor) -> int:
-    try:
-        return tensor._version
-    except RuntimeError:  # inference tensors have none
-        return -1
 
 
 def _may_change(trait: Trait, leaves: list[torch.Tensor], kwargs: dict[str, Any] | None) -> list[torch.Tensor]:

@@ -1,0 +1,217 @@
+"""The words of a check, as data and nothing else.
+
+A **Case** is one call to execute alone. A **Target** says where. Executing gives an **Outcome**; comparing its tensors
+with those of an honest implementation and of the gold gives **Evidence**; a standard turns evidence into verdicts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from trueline.dtypes import dtype_named
+from trueline.errors import UsageError
+from trueline.records import Measurement, Statistics, Verdict
+from trueline.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where the bytes of a tensor lie: in a Run, at a rank, under the number of the tensor."""
+
+    run: str
+    rank: int
+    tensor_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One tensor that a Case needs: what it looks like and where its content comes from.
+
+    With ``stored`` the content is what was recorded. Without it is drawn from the seed of the Case, in the likeness of
+    ``statistics`` where there are some, within ``domain`` (a name of ``ops.domains``) where one is given. ``strides``
+    None means contiguous.
+    """
+
+    path: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+    requires_grad: bool = False
+    statistics: Statistics | None = None
+    domain: str = ""
+    stored: Stored | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One call to execute alone. ``tensors`` are the leaves of ``arguments`` in order; ``gradients`` those that arrive
+    at its outputs (by the path of the output), drawn from the seed where there are none but ``backward`` is asked for.
+    ``count`` calls of the source are this case; ``calls`` names the first of them."""
+
+    api: str
+    arguments: Tree
+    tensors: tuple[TensorSpec, ...] = ()
+    gradients: tuple[TensorSpec, ...] = ()
+    backward: bool = False
+    autocast: str = ""
+    """The dtype to which autocast rounded around this call; empty outside of autocast."""
+    seed: int = 0
+    count: int = 1
+    calls: tuple[str, ...] = ()
+    module: str = ""
+    source: str = ""
+
+    @property
+    def key(self) -> str:
+        """Sixteen hexadecimal digits that depend on what is executed, not on where it came from."""
+        content = [self.api, self.arguments, self.backward, self.autocast, self.seed]
+        content += [_identity(spec) for spec in (*self.tensors, *self.gradients)]
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _identity(spec: TensorSpec) -> list[Any]:
+    kept = [spec.path, spec.dtype, spec.shape, spec.strides, spec.requires_grad, spec.domain]
+    if spec.stored is not None:
+        return [*kept, spec.stored.run, spec.stored.rank, spec.stored.tensor_id]
+    return [*kept, repr(spec.statistics)]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a Case is executed, written ``framework:device/dtype``: ``torch:cuda:0/bfloat16``, ``torch:cpu``.
+
+    Without a dtype the Case keeps its own. ``overrides`` maps an API to ``module:function``, which is called in its
+    place.
+    """
+
+    framework: str
+    device: str
+    dtype: str = ""
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str, overrides: Mapping[str, str] | None = None) -> Target:
+        place, _, dtype = text.partition("/")
+        framework, _, device = place.partition(":")
+        if framework not in ("torch", "paddle") or not device:
+            raise UsageError(f"{text!r} is not a target; write framework:device or framework:device/dtype, for example "
+                             "torch:cpu, torch:cuda:0/bfloat16 or paddle:gpu/float32")  # fmt: skip
+        if dtype and not dtype_named(dtype).is_float:
+            raise UsageError(f"{text!r}: {dtype} is not a floating-point type")
+        return cls(framework, device, dtype_named(dtype).name if dtype else "", dict(overrides or {}))
+
+    def __str__(self) -> str:
+        return f"{self.framework}:{self.device}" + (f"/{self.dtype}" if self.dtype else "")
+
+
+class Status(str, Enum):
+    """How the execution of a Case on a Target ended."""
+
+    RETURNED = "returned"
+    RAISED = "raised"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed out"
+    OUT_OF_MEMORY = "out of memory"
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What executing a Case on a Target gave, without its tensors. ``reason`` is one line, empty where it returned."""
+
+    status: Status
+    reason: str = ""
+    seconds: float = 0.0
+    peak_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One output or gradient of a Case, measured. No opinion.
+
+    ``part`` is ``output`` or ``gradient``; a gradient's path is that of the input it belongs to. ``structure`` says
+    what of dtype, shape, device, layout or presence is not as it must be, empty where all is. ``note`` says why nothing
+    was measured where nothing was. ``exact`` is True where equal must mean equal to the last bit.
+
+    ``gold`` is the candidate against the gold, ``honest`` an honest implementation in the same dtype against the gold,
+    ``direct`` the candidate against the honest one. ``numbers`` holds whatever else standards ask for, by name.
+    """
+
+    part: str
+    path: str
+    dtype: str
+    shape: tuple[int, ...]
+    structure: str = ""
+    note: str = ""
+    exact: bool = False
+    gold: Measurement | None = None
+    honest: Measurement | None = None
+    direct: Measurement | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseMeasured:
+    """What a worker sends back of a Case: outcomes and numbers, never tensors. ``skipped`` is the reason why it was
+    not executed at all where it was not."""
+
+    key: str
+    candidate: Outcome
+    reference: Outcome | None = None
+    evidence: tuple[Evidence, ...] = ()
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFinding:
+    """What a standard says of one output or gradient. ``score`` is the error in units of the limit: above 1 fails."""
+
+    evidence: Evidence
+    verdict: Verdict
+    reason: str
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """A Case with what was measured and what a standard says of it."""
+
+    case: Case
+    measured: CaseMeasured
+    verdict: Verdict
+    reason: str
+    findings: tuple[TensorFinding, ...] = ()
+
+    @property
+    def forward(self) -> Verdict | None:
+        """The worst verdict of the outputs; None where there is none."""
+        return max((one.verdict for one in self.findings if one.evidence.part == "output"), default=None)
+
+    @property
+    def backward(self) -> Verdict | None:
+        """The worst verdict of the gradients; None where there is none."""
+        return max((one.verdict for one in self.findings if one.evidence.part == "gradient"), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckInfo:
+    """The head of a check: what was asked for."""
+
+    sources: tuple[str, ...]
+    target: str
+    reference: str
+    standard: str
+    overrides: Mapping[str, str]
+    seed: int
+    created: str
+    tool_version: str
+    framework_version: str
+    calls: int
+    """Calls of the sources; every one of them is a case, merged into one, or skipped with a reason."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Calls that became no case: reason -> how many."""
