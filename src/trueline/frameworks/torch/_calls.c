@@ -8,6 +8,7 @@
  */
 #include "_calls_border.h"
 #include "_calls_flatten.h"
+#include "_calls_modules.h"
 
 /* A call between its begin and its end. */
 typedef struct {
@@ -575,7 +576,7 @@ static int execute(PyObject *module)
 {
     return make_names() < 0 || add_type(module, &FINDER_SPEC, "Finder") < 0 ||
                    add_type(module, &BACKWARD_SPEC, "Backward") < 0 || add_type(module, &HOOK_SPEC, "Hook") < 0 ||
-                   add_type(module, &RECORDER_SPEC, "Recorder") < 0 || add_type(module, &API_SPEC, "Api") < 0
+                   add_type(module, &MODULES_SPEC, "Modules") < 0 || add_type(module, &RECORDER_SPEC, "Recorder") < 0 || add_type(module, &API_SPEC, "Api") < 0
                ? -1
                : 0;
 }

@@ -23,9 +23,12 @@ from trueline.store.columns import Payload
 
 HELD_TENSORS = 512
 HELD_LEAST = 64 << 20
-HELD_SHARE = 0.05
+HELD_SHARE = 0.08
 """Of the most memory that the program itself has used: what we may hold back from being freed. Below that peak more
 may be held, since it does not raise the peak; how near it is is asked each time this much has gathered."""
+
+GROUPS_PER_QUESTION = 2
+"""Asking takes time, and where there was no room there is hardly any a moment later."""
 
 COPIED_BYTES = 64 << 20
 NEVER_AT_ONCE = -1
@@ -50,6 +53,8 @@ class DeviceReader:
         self._peak = self._most_used()
         """The most memory that the program used before we began, as far as is known."""
         self._bound = self._limit = self._held_bound()
+        self._asked_in_vain = 0
+        """For how many groups we shall not ask again whether there is room."""
         self.queue = self._make_queue()
         self._group = self._begin_group()
 
@@ -111,11 +116,16 @@ class DeviceReader:
     @one_at_a_time
     def _limit_reached(self) -> None:
         """Sends the group off, unless there is room for more below the program's own peak."""
+        if self._asked_in_vain > 0 or len(self._group.rows) >= HELD_TENSORS:
+            self._asked_in_vain -= 1
+            self.launch()
+            return
         room = self._peak - self._used()
-        if room > 2 * self._bound and len(self._group.rows) < HELD_TENSORS:
+        if room > 2 * self._bound:
             # What the program allocates comes by here too, so half of the room is left when this much has gathered.
             self._set_limit(self._group.bytes + max(self._bound, room // 2))
         else:
+            self._asked_in_vain = GROUPS_PER_QUESTION
             self.launch()
 
     @one_at_a_time

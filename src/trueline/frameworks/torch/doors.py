@@ -116,9 +116,10 @@ class TorchWatcher:
         self._kernels = None
 
     def _hook_modules(self) -> None:
+        before, after = self._modules.hooks()
         self._hooks = [
-            torch_modules.register_module_forward_pre_hook(self._modules.before),
-            torch_modules.register_module_forward_hook(self._modules.after, always_call=True),
+            torch_modules.register_module_forward_pre_hook(before),
+            torch_modules.register_module_forward_hook(after, always_call=True),
         ]
 
     def _unhook_modules(self) -> None:

@@ -34,6 +34,25 @@ class ModuleWatch:
         self._stacks_wanted = watch.scope.stacks
         self._open: dict[int, list[tuple[OpenCall | None, BaseException | None]]] = {}
         """By thread, the calls of modules that are running, each with the error that was being handled as it began."""
+        self._fast: Any = None
+
+    def hooks(self) -> tuple[Any, Any]:
+        """What to call before and after a module runs."""
+        finder = self._watch.stacks.finder
+        if self._record or self._watch.fast is None or finder is None:
+            return self.before, self.after
+        if self._fast is None:
+            self._fast = self._watch.fast.Modules(
+                notebook=self._watch.notebook,
+                state=self._watch.state,
+                numbers=self._numbers,
+                enter=self._enter,
+                finder=finder,
+                none=-1,
+                frames=_frames_inside(),
+                stacks_wanted=self._stacks_wanted,
+            )
+        return self._fast.before, self._fast.after
 
     def before(self, module: torch.nn.Module, args: Any) -> None:
         watch = self._watch
@@ -101,6 +120,29 @@ class ModuleWatch:
         self._watch.selection.module(number, path)
         self._numbers[id(module)] = (weakref.ref(module), number)
         return number
+
+
+@cache
+def _frames_inside() -> int:
+    """How many frames lie between the one of torch's that calls a hook and the caller of the module."""
+    depths: list[int] = []
+
+    class Probe(torch.nn.Module):
+        def forward(self) -> None:
+            return None
+
+    def hook(module: torch.nn.Module, args: Any) -> None:
+        frame: FrameType | None = sys._getframe(1)
+        depth = 1
+        while frame is not None and frame.f_code is not torch.nn.Module._call_impl.__code__:
+            frame = frame.f_back
+            depth += 1
+        depths.append(depth)
+
+    probe = Probe()
+    probe.register_forward_pre_hook(hook)
+    probe()
+    return depths[0]
 
 
 @cache
