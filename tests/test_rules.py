@@ -20,7 +20,8 @@ SOURCE = ROOT / "src" / "trueline"
 # Each layer may import the ones before it, never its own siblings (except inside one room) nor the ones after.
 LAYERS = (
     {"_version", "errors", "tree"},
-    {"dtypes", "records", "cases"},
+    {"dtypes", "records"},
+    {"cases"},
     {"events"},
     {"numerics", "ops", "formats"},
     {"store"},

@@ -4,6 +4,7 @@ The names below are the public interface. Importing trueline imports no framewor
 """
 
 from trueline._version import __version__
+from trueline.campaign import CheckReport, check, load_check
 from trueline.capture import Capture, capture, seed_all
 from trueline.diagnose import Comparison
 from trueline.diagnose import compare_runs as compare
@@ -14,13 +15,16 @@ from trueline.store import Run, open_run
 __all__ = [
     "Call",
     "Capture",
+    "CheckReport",
     "Comparison",
     "Run",
     "TruelineError",
     "Verdict",
     "__version__",
     "capture",
+    "check",
     "compare",
+    "load_check",
     "open_run",
     "seed_all",
 ]

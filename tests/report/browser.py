@@ -73,11 +73,12 @@ class Browser:
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def click_on(self, selector: str) -> None:
-        """Clicks in the middle of an element, after bringing it into view."""
+        """Clicks in the middle of an element, after bringing it into view and letting the page settle there."""
         place = self.run(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            " e.scrollIntoView({block: 'center', behavior: 'instant'}); const r = e.getBoundingClientRect();"
-            " return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+            f"(async () => {{ const find = () => document.querySelector({json.dumps(selector)});"
+            " find().scrollIntoView({block: 'center', behavior: 'instant'});"
+            " for (let n = 0; n < 2; n++) await new Promise(requestAnimationFrame);"
+            " const r = find().getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
         )
         self.click(*place)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.report.fake_comparison import FakeComparison
+from trueline.report import check_html
 from trueline.report import html as page
 from trueline.report.page_data import DETAILED_CALLS, encode, page_data
 
@@ -137,6 +138,6 @@ def test_200_000_calls_stay_small() -> None:
 
 def test_every_asset_ships_and_every_place_is_filled() -> None:
     assert not re.search(r"\{\{\w+\}\}", written(FakeComparison()))
-    used = {*page.SCRIPTS, "page.html", "page.css"}
+    used = {*page.SCRIPTS, *page.STYLES, "page.html", *check_html.SCRIPTS, *check_html.STYLES, "check.html"}
     folder = Path(page.__file__).parent / "assets"
     assert used == {file.name for file in folder.iterdir()}

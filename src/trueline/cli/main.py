@@ -18,6 +18,9 @@ from trueline.errors import TruelineError
 COMMANDS = {
     "capture": "run a program and record its calls into a Run",
     "compare": "compare two Runs and name the call that went wrong first",
+    "check": "execute every call of a Run alone and say which are wrong",
+    "exec": "execute every call of a Run alone and keep the outputs as a Run",
+    "report": "judge and write again a check that was kept, running nothing",
     "show": "print what is in a Run, or one of its calls",
     "doctor": "say what works on this machine",
 }

@@ -1,15 +1,21 @@
-"""What a framework's watcher and the rest of trueline say to each other.
+"""What a framework and the rest of trueline say to each other.
 
 A watcher sees calls and tells a ``Notebook`` about them, in the integer columns of ``store.columns``; it never
 touches files. A ``Notebook`` never touches a framework.
+
+An ``Executor`` is given a Case and the bits of its tensors, runs it once, and gives bits back. Whoever drew the bits
+and whoever compares them needs no framework.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
+import numpy as np
+
+from trueline.cases import Case, Outcome, Status
 from trueline.records import Data, Level
 from trueline.store.columns import Payload
 
@@ -89,3 +95,89 @@ class Watcher(Protocol):
 
     def optimizer_ends(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
+
+
+Bits = np.ndarray[Any, Any]
+"""Elements as they lie in memory: an array of the storage type of their dtype (bfloat16 as uint16), in C order."""
+
+Mode = Literal["candidate", "honest", "gold", "wide"]
+"""``candidate``: on the Target, with its overrides. ``honest``: the same dtypes on the reference device. ``gold``: in
+float64 on the reference device, from the same rounded inputs. ``wide``: a gold for what is float64 itself, with more
+digits than float64."""
+
+
+class ArrayIn(NamedTuple):
+    """The content of one tensor that a Case is given: its logical elements, whatever its strides. For a wide gold the
+    bits of float64 may be an array of longdouble."""
+
+    bits: Bits
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The tensors of a Case: arguments by their path (``args.0``, ``kwargs.weight``), arriving gradients by the path
+    of the output at which they arrive (``out``, ``out.1``). An output that needs a gradient and has none here gets
+    what ``draw`` gives for its path, shape and dtype; without ``draw`` it gets none. ``settled`` inputs are fed as they
+    are; others are rounded first to the dtype of the Target (see ``Executor.rounded``)."""
+
+    tensors: Mapping[str, ArrayIn]
+    gradients: Mapping[str, ArrayIn] = field(default_factory=dict)
+    draw: Callable[[str, tuple[int, ...], str], ArrayIn] | None = None
+    settled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOut:
+    """One tensor that executing a Case gave. ``bits`` is None where there should be one and is none; ``note`` says
+    why. ``strides`` are in elements. ``device`` is empty for a plain number, which is given as an array without
+    dimensions. ``alias`` is the path of the argument that it is, changed, the very same tensor, as in-place calls
+    return it; ``view`` that of an argument whose memory it shares. Of a wide gold ``low`` is what must be added to
+    ``bits``."""
+
+    bits: Bits | None
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    device: str
+    note: str = ""
+    alias: str = ""
+    low: Bits | None = None
+    view: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What executing a Case gave. ``outputs`` are by path: results under ``out``, ``out.0``, …; arguments that the
+    call changed and did not return under their own path. ``gradients`` are by the path of the input that they belong
+    to; ``backward`` is how the backward ended, None where there was none. ``arrived`` are the gradients that were fed
+    at the outputs, drawn ones among them, as they were fed. ``working`` is the coarsest floating dtype in which the
+    call worked; empty where there was none."""
+
+    outcome: Outcome
+    outputs: Mapping[str, ArrayOut] = field(default_factory=dict)
+    gradients: Mapping[str, ArrayOut] = field(default_factory=dict)
+    backward: Outcome | None = None
+    arrived: Mapping[str, ArrayIn] = field(default_factory=dict)
+    working: str = ""
+
+    @property
+    def returned(self) -> bool:
+        """Whether the forward call returned."""
+        return self.outcome.status is Status.RETURNED
+
+
+class Executor(Protocol):
+    """Executes Cases through one framework."""
+
+    def rounded(self, case: Case, inputs: Inputs) -> Inputs:
+        """The inputs as the Target is given them: floating ones rounded once to its dtype where it has one."""
+
+    def run(self, case: Case, inputs: Inputs, *, mode: Mode, watch: Collection[str] = ()) -> Executed:
+        """Runs a Case once. Whatever the call raises is an Outcome; a Case that cannot be run at all raises
+        ``CannotExecute`` with the reason. ``watch`` are paths of arguments to be given back as outputs whatever
+        happened to them."""
+
+
+class CannotExecute(Exception):
+    """A Case cannot be executed by this framework, wherever; the message says why."""

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from trueline.cases import Target
 from trueline.errors import MissingFrameworkError, UsageError
-from trueline.frameworks.base import Notebook, Scope, Watcher
+from trueline.frameworks.base import Executor, Notebook, Scope, Watcher
 
 _ADAPTERS = {"torch": "trueline.frameworks.torch.adapter"}
+_executors: dict[tuple[Any, ...], Executor] = {}
 
 
 class Adapter(Protocol):
@@ -27,6 +29,7 @@ class Adapter(Protocol):
     def watcher(self, notebook: Notebook, scope: Scope) -> Watcher: ...
     def on_optimizer(self, begins: Callable[[Any], None], ends: Callable[[Any], None]) -> None: ...
     def off_optimizer(self) -> None: ...
+    def executor(self, target: Target, reference: Target | None) -> Executor: ...
 
 
 def adapter(name: str) -> Adapter:
@@ -38,6 +41,14 @@ def adapter(name: str) -> Adapter:
     module: Any = importlib.import_module(_ADAPTERS[name])
     made: Adapter = module.make()
     return made
+
+
+def executor(target: Target, reference: Target | None = None) -> Executor:
+    """What executes Cases on a Target; one for all Cases. Golds come from the device of ``reference``."""
+    key = (str(target), tuple(sorted(target.overrides.items())), str(reference))
+    if key not in _executors:
+        _executors[key] = adapter(target.framework).executor(target, reference)
+    return _executors[key]
 
 
 def loaded() -> list[str]:

@@ -59,6 +59,16 @@ class Facts:
         return self.kind in (Kind.MOVE, Kind.SELECT, Kind.DISCRETE)
 
     @property
+    def moves(self) -> bool:
+        """Whether what comes out are elements of what went in, equal to the last bit. (Its backward may add.)"""
+        return self.kind is Kind.MOVE
+
+    @property
+    def discontinuous(self) -> bool:
+        """Whether a tiny difference of the input may change an element of the output wholly."""
+        return self.kind is Kind.DISCRETE
+
+    @property
     def composite(self) -> bool:
         """Whether autocast reaches inside without showing in the dtypes of inputs and outputs."""
         return self.kind is Kind.OTHER or self.name in _COMPOSITE
@@ -75,20 +85,28 @@ _TABLE: dict[Kind, str] = {
         full arange as_tensor tensor real imag view_as_real view_as_complex index_fill
         index_copy scatter masked_scatter adjoint resolve_conj resolve_neg lift_fresh where copysign
         positive pin_memory identity narrow_copy unsafe_chunk unsafe_split meshgrid broadcast_tensors
-        to block_diag atleast_1d atleast_2d atleast_3d column_stack row_stack channel_shuffle
+        select_scatter slice_scatter diagonal_scatter diagflat hsplit vsplit dsplit fftshift ifftshift eye
+        fill_diagonal conj complex max_unpool1d max_unpool2d max_unpool3d combinations cartesian_prod tril_indices
+        triu_indices view_copy permute_copy expand_copy transpose_copy t_copy diagonal_copy detach_copy alias_copy
+        unbind_copy select_copy slice_copy squeeze_copy unsqueeze_copy split_copy unfold_copy as_strided_copy
+        view_as_real_copy as_strided_scatter unsafe_split_with_sizes to block_diag
+        atleast_1d atleast_2d atleast_3d column_stack row_stack channel_shuffle
         """,
     Kind.SELECT: """
         relu leaky_relu hardtanh relu6 threshold clamp clamp_min clamp_max abs neg max min amax amin maximum minimum
         fmax fmin max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d
         max_pool2d_with_indices topk sort kthvalue median cummax cummin nan_to_num aminmax max_pool1d_with_indices
+        max_pool3d_with_indices msort nanmedian mode hardshrink
         """,
     Kind.DISCRETE: """
         eq ne gt ge lt le isnan isinf isfinite isclose allclose equal logical_and logical_or logical_not logical_xor
         bitwise_and bitwise_or bitwise_not bitwise_xor argmax argmin argsort nonzero searchsorted bucketize round floor
         ceil trunc sign sgn heaviside floor_divide floordiv remainder mod fmod unique histc bincount any all
-        count_nonzero and or xor invert is_nonzero bool len size numel dim stride argwhere
+        isneginf isposinf isreal signbit isin frexp nextafter matrix_rank unique_consecutive histogram lshift rshift
+        bitwise_left_shift bitwise_right_shift gcd lcm
+        nonzero_static histogramdd count_nonzero and or xor invert is_nonzero bool len size numel dim stride argwhere
         """,
-    Kind.SUM: "add sub lerp addcmul index_put",
+    Kind.SUM: "add sub lerp addcmul index_put put",
     Kind.PRODUCT: "mul square outer addr hadamard kron",
     Kind.SINGULAR: """
         div reciprocal rsqrt sqrt log log2 log10 log1p pow float_power addcdiv _fused_adamw _fused_adam _fused_sgd
@@ -99,7 +117,8 @@ _TABLE: dict[Kind, str] = {
         matmul linear bilinear addmm addbmm baddbmm addmv mv dot vdot inner tensordot einsum conv conv_transpose1d
         conv_transpose2d conv_transpose3d conv_tbc multi_head_attention_forward
         chain_matmul multi_dot lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell cdist pairwise_distance
-        fft rfft ifft irfft fft2 rfft2 grouped_mm scaled_mm _scaled_mm embedding_bag _native_multi_head_attention
+        fft rfft ifft irfft fft2 rfft2 fftn ifft2 ifftn rfftn irfft2 irfftn hfft hfft2 hfftn ihfft ihfft2 ihfftn stft
+        istft vecdot rnn_relu_cell pdist grouped_mm scaled_mm _scaled_mm embedding_bag _native_multi_head_attention
         """,
     Kind.ATTENTION: "scaled_dot_product_attention",
     Kind.REDUCTION: """
@@ -107,6 +126,9 @@ _TABLE: dict[Kind, str] = {
         avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d index_add scatter_add scatter_reduce
         mse_loss l1_loss smooth_l1_loss huber_loss nll_loss cross_entropy binary_cross_entropy kl_div cov corrcoef
         binary_cross_entropy_with_logits interpolate upsample grid_sample lp_pool2d logcumsumexp ctc_loss
+        lp_pool1d lp_pool3d trapezoid cumulative_trapezoid cosine_similarity cosine_embedding_loss gaussian_nll_loss
+        hinge_embedding_loss margin_ranking_loss multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss
+        poisson_nll_loss soft_margin_loss triplet_margin_loss triplet_margin_with_distance_loss index_reduce dist fold
         """,
     Kind.SMOOTH: """
         gelu silu mish tanh sigmoid hardswish hardsigmoid softplus softsign elu selu celu erf erfc sin cos atan asinh
@@ -121,7 +143,7 @@ _TABLE: dict[Kind, str] = {
         dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout native_dropout
         bernoulli rand randn randint rand_like randn_like randint_like randperm multinomial normal uniform exponential
         geometric cauchy log_normal random poisson rrelu trunc_normal xavier_uniform xavier_normal kaiming_uniform
-        kaiming_normal orthogonal
+        kaiming_normal orthogonal binomial fractional_max_pool2d fractional_max_pool3d svd_lowrank pca_lowrank
         """,
     Kind.COLLECTIVE: """
         all_reduce all_gather all_gather_into_tensor all_gather_object reduce reduce_scatter reduce_scatter_tensor

@@ -11,31 +11,40 @@ import base64
 import hashlib
 import html
 import re
+from collections.abc import Sequence
 from importlib import resources
-from typing import TextIO
+from typing import Any, TextIO
 
 from trueline.report.json import dumps
 from trueline.report.page_data import page_data
 from trueline.report.subject import ComparisonView
 from trueline.report.wording import verdict_sentence
 
-SCRIPTS = ("data.js", "plot.js", "table.js", "modules.js", "details.js", "main.js")
+SCRIPTS = ("common.js", "data.js", "plot.js", "table.js", "modules.js", "details.js", "main.js")
+STYLES = ("page.css",)
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 def write_html(comparison: ComparisonView, stream: TextIO) -> None:
     """Writes the page."""
-    script = '"use strict";\n(() => {\n' + "\n".join(asset(name) for name in SCRIPTS) + "\n})();\n"
-    style = asset("page.css")
     sentence = f"{comparison.verdict.name.replace('_', ' ')}: {verdict_sentence(comparison)}"
+    write_page(stream, "page.html", SCRIPTS, STYLES, sentence, page_data(comparison))
+
+
+def write_page(
+    stream: TextIO, template_name: str, scripts: Sequence[str], styles: Sequence[str], title: str, data: Any
+) -> None:
+    """Puts a page together from its template, its programs and styles, and its data."""
+    script = '"use strict";\n(() => {\n' + "\n".join(asset(name) for name in scripts) + "\n})();\n"
+    style = "\n".join(asset(name) for name in styles)
     parts = {
         "policy": _policy(script, style),
-        "title": html.escape(sentence),
+        "title": html.escape(title),
         "style": style,
-        "data": embedded(dumps(page_data(comparison))),
+        "data": embedded(dumps(data)),
         "script": script,
     }
-    template = asset("page.html")
+    template = asset(template_name)
     end = 0
     for match in _PLACE.finditer(template):
         stream.write(template[end : match.start()])

@@ -96,7 +96,7 @@ def _columns(series: Mapping[str, Vector]) -> tuple[dict[str, Any], dict[str, li
     columns: dict[str, Any] = {}
     names: dict[str, list[str]] = {}
     for name in _TEXT_COLUMNS:
-        names[name], codes = _said_once(series[name])
+        names[name], codes = said_once(series[name])
         columns[name] = encode(codes)
     for name in _FLOAT_COLUMNS:
         with np.errstate(over="ignore"):
@@ -107,7 +107,7 @@ def _columns(series: Mapping[str, Vector]) -> tuple[dict[str, Any], dict[str, li
     return columns, names
 
 
-def _said_once(texts: Vector) -> tuple[list[str], Vector]:
+def said_once(texts: Vector) -> tuple[list[str], Vector]:
     """The distinct texts in order of appearance, and the number of each row's text."""
     numbers: dict[str, int] = {}
     codes = np.fromiter((numbers.setdefault(str(text), len(numbers)) for text in texts), np.int64, len(texts))

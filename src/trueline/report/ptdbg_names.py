@@ -35,11 +35,16 @@ def tensor_name(call: Call, tensor: TensorRecord) -> str:
     return f"{call_name(call)}_{_ROLE_WORDS[tensor.role]}{_place(call, tensor)}"
 
 
-def _stem(api: str) -> str:
+def api_stem(api: str) -> tuple[str, str]:
+    """The prefix and the short name of an API: ``Functional``, ``linear``."""
     for start, prefix in _PREFIXES:
         if api.startswith(start):
-            return f"{prefix}_{api[len(start) :]}"
-    return f"Custom_{api}"
+            return prefix, api[len(start) :]
+    return "Custom", api
+
+
+def _stem(api: str) -> str:
+    return "_".join(api_stem(api))
 
 
 def _place(call: Call, tensor: TensorRecord) -> str:

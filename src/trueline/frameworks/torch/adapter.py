@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from trueline.frameworks.base import Notebook, Scope, Watcher
+from trueline.cases import Target
+from trueline.frameworks.base import Executor, Notebook, Scope, Watcher
 
 _seed: list[int] = []
 
@@ -57,6 +58,11 @@ class TorchAdapter:
         from trueline.frameworks.torch.doors import TorchWatcher
 
         return TorchWatcher(notebook, scope)
+
+    def executor(self, target: Target, reference: Target | None) -> Executor:
+        from trueline.frameworks.torch.execute import TorchExecutor
+
+        return TorchExecutor(target, reference)
 
     def on_optimizer(self, begins: Callable[[Any], None], ends: Callable[[Any], None]) -> None:
         """Has ``begins`` and ``ends`` called with each optimizer, before and after its step."""

@@ -3,13 +3,11 @@
 ``assess`` says how far a recorded output lies from the truth and how far an honest implementation in the same dtype
 lies from it on the same inputs. Both start from what the call was really given, rounded as it was. Calls that cannot
 be run again (other ranks, objects that were not recorded) raise ``Unreplayable`` with the reason.
-
-Names are looked up attribute by attribute from the ``torch`` module; nothing is evaluated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,21 +15,19 @@ import numpy as np
 import torch
 
 from trueline.dtypes import dtype_named
+from trueline.frameworks.base import Bits
+from trueline.frameworks.torch.rebuild import CPU, Setting, Unreplayable, rebuild, resolve, tensor_of, tensors_of
 from trueline.records import Call, Phase, TensorRecord
-from trueline.tree import Tree, tensor_paths
+from trueline.tree import tensor_paths
 
-Fetch = Callable[[TensorRecord], "np.ndarray[Any, Any]"]
+Fetch = Callable[[TensorRecord], Bits]
 """Gives the stored bits of a tensor."""
 
 _CASTS = {"bfloat16", "half", "float", "double", "float64", "float32", "float16"}
-_NOT_A_FUNCTION = {"backward", "grad", "register_hook", "as_strided", "set_", "resize_", "data_ptr", "apply_", "map_"}
-_CLOSED_ROOMS = {"distributed", "multiprocessing", "hub", "utils"}
+_NOT_A_FUNCTION = {"as_strided"}
+"""A result that depends on how its argument lies in memory, which only the recorded elements tell."""
 _MAX_ELEMENTS = 1 << 28
 """Calls that touch more elements than this are not replayed: float64 copies of them would not fit."""
-
-
-class Unreplayable(Exception):
-    """The call cannot be run again; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,29 +75,6 @@ def assess(recorded: Recorded) -> Assessment:
     return max(found, key=lambda one: one.error / max(one.honest, one.roundoff * 1e-3, 1e-30))
 
 
-def resolve(api: str) -> Callable[..., Any]:
-    """The function behind an API name such as ``torch.Tensor.add`` or ``torch.Tensor.T`` (a property)."""
-    parts = api.split(".")
-    if parts[0] != "torch" or len(parts) < 2:
-        raise Unreplayable(f"{api} is not a function of torch")
-    if parts[1] in _CLOSED_ROOMS:
-        raise Unreplayable(f"torch.{parts[1]} reaches beyond this process")
-    if parts[-1] == "__get__":
-        parts = parts[:-1]
-    found: Any = torch
-    for part in parts[1:]:
-        try:
-            found = getattr(found, part)
-        except (AttributeError, ImportError):
-            raise Unreplayable(f"this torch has no {api}") from None
-    if callable(found):
-        return found  # type: ignore[no-any-return]
-    if hasattr(found, "__get__"):
-        name = parts[-1]
-        return lambda tensor: getattr(tensor, name)
-    raise Unreplayable(f"{api} cannot be called")
-
-
 def _check(recorded: Recorded) -> None:
     call = recorded.call
     if call.api.rpartition(".")[2] in _NOT_A_FUNCTION or call.raised:
@@ -145,16 +118,16 @@ def _run(recorded: Recorded, *, exact: bool) -> dict[str, torch.Tensor]:
         return value.clone()
 
     paths = dict(tensor_paths(forward.arguments))
-    arguments = _rebuild(forward.arguments, lambda number: leaf(paths[number]), exact)
+    arguments = rebuild(forward.arguments, lambda number: leaf(paths[number]), Setting(CPU, wide=exact))
     args, kwargs = arguments["args"], arguments["kwargs"]
     with torch.set_grad_enabled(call.phase is Phase.BACKWARD):
         if exact and forward.api.rpartition(".")[2] in _CASTS and args:
             returned = args[0]
         else:
             returned = _call(function, args, kwargs)
-    results = dict(_flatten(returned, "out"))
-    results.update(_flatten(args, "args"))
-    results.update(_flatten(kwargs, "kwargs"))
+    results = dict(tensors_of(returned, "out"))
+    results.update(tensors_of(args, "args"))
+    results.update(tensors_of(kwargs, "kwargs"))
     if call.phase is Phase.FORWARD:
         return results
     return _gradients(recorded, tensors, results, target)
@@ -208,60 +181,8 @@ def _convert(value: torch.Tensor, target: torch.dtype | None) -> torch.Tensor:
     return value.to(target)
 
 
-def _tensor(bits: np.ndarray[Any, Any], record: TensorRecord) -> torch.Tensor:
-    dtype = getattr(torch, dtype_named(record.dtype).name)
-    raw = np.frombuffer(np.ascontiguousarray(bits).tobytes(), dtype=np.uint8).copy()
-    if not raw.size:
-        return torch.empty(record.shape, dtype=dtype)
-    return torch.from_numpy(raw).view(dtype).reshape(record.shape)
-
-
-def _rebuild(tree: Tree, leaf: Callable[[int], torch.Tensor], exact: bool) -> Any:
-    """A tree as Python values; ``exact`` turns floating dtypes into float64."""
-    if isinstance(tree, list):
-        return [_rebuild(item, leaf, exact) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    if "$t" in tree:
-        return leaf(tree["$t"])
-    if "$tuple" in tree:
-        return tuple(_rebuild(item, leaf, exact) for item in tree["$tuple"])
-    if "$size" in tree:
-        return torch.Size(_rebuild(item, leaf, exact) for item in tree["$size"])
-    if "$dict" in tree:
-        return {key: _rebuild(value, leaf, exact) for key, value in tree["$dict"]}
-    if any(key.startswith("$") for key in tree):
-        return _rebuild_special(tree, leaf, exact)
-    return {key: _rebuild(value, leaf, exact) for key, value in tree.items()}
-
-
-def _rebuild_special(tree: dict[str, Any], leaf: Callable[[int], torch.Tensor], exact: bool) -> Any:
-    if "$float" in tree:
-        return float(tree["$float"])
-    if "$complex" in tree:
-        return complex(*(float(part) for part in tree["$complex"]))
-    if "$dtype" in tree:
-        dtype = getattr(torch, str(tree["$dtype"]).rpartition(".")[2])
-        return torch.float64 if exact and dtype.is_floating_point else dtype
-    if "$device" in tree:
-        return torch.device("cpu")
-    if "$slice" in tree:
-        return slice(*(_rebuild(part, leaf, exact) for part in tree["$slice"]))
-    if "$ellipsis" in tree:
-        return ...
-    what = tree.get("$object") or tree.get("$record") or "an argument"
-    raise Unreplayable(f"an argument of type {what} was not recorded in full")
-
-
-def _flatten(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
-    if isinstance(value, torch.Tensor):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _flatten(item, f"{path}.{key}")
-    elif isinstance(value, list | tuple):
-        for position, item in enumerate(value):
-            yield from _flatten(item, f"{path}.{position}")
+def _tensor(bits: Bits, record: TensorRecord) -> torch.Tensor:
+    return tensor_of(bits, record.dtype, record.shape)
 
 
 def _assessment(

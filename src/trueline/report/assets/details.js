@@ -18,11 +18,6 @@ function showDetails() {
   drawer.scrollTop = 0;
 }
 
-function definition(list, name, value) {
-  if (value === "" || value === null || value === undefined) return;
-  append(list, element("dt", "", name), element("dd", "", value));
-}
-
 function summaryOf(i, detail) {
   const list = element("dl");
   definition(list, "module", (moduleOf(i) || "outside any module") + (detail && detail.module_class ? ` (${detail.module_class})` : ""));
@@ -39,8 +34,6 @@ function missingNote(i) {
   append(note, element("h3", "", "Details"), element("p", "muted", "This page keeps details of the calls that differ and of some others. To see this one:"), commandBox("", `trueline show ${quote(side)} ${quote(nameOf(i))} --step ${step[i]} --rank ${rank[i]}`));
   return note;
 }
-
-function quote(text) { return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`; }
 
 function detailParts(detail) {
   const parts = [];
@@ -94,14 +87,6 @@ function statisticsTable(tensor) {
     table.append(row);
   }
   return table;
-}
-
-function pairsOf(measurement) {
-  const box = element("div", "pairs");
-  for (const [name, value] of Object.entries(measurement)) {
-    box.append(append(element("div"), element("span", "", name), element("b", "", typeof value === "string" && value.includes("of") ? value : exact(value))));
-  }
-  return box;
 }
 
 on("selected", showDetails);

@@ -1,21 +1,5 @@
 // Puts the page together: verdict, filters, about, keys, theme, and the address that holds the state.
 
-function commandBox(why, command) {
-  const box = element("div", "command"), text = element("div"), button = element("button", "ghost", "copy");
-  button.type = "button";
-  button.addEventListener("click", () => copy(command, button));
-  append(text, why ? element("span", "muted", why) : null, element("code", "", command));
-  return append(box, text, button);
-}
-
-function pill(text, style, mark) {
-  const node = element("span", `pill ${style}`, text);
-  node.dataset.mark = mark;
-  return node;
-}
-
-const VERDICT_LOOK = { PASS: ["good", "✓"], WARN: ["warn", "!"], NOT_COMPARED: ["warn", "?"], FAIL: ["bad", "✕"], ERROR: ["bad", "✕"] };
-
 function showVerdict() {
   const place = byId("verdict"), origin = head.origin;
   const [style, mark] = VERDICT_LOOK[head.verdict];
@@ -82,13 +66,6 @@ function showAbout() {
   about.append(sides);
 }
 
-function options(control, first, values) {
-  control.replaceChildren();
-  for (const [value, text] of [["", first], ...values]) { const option = element("option", "", text); option.value = value; control.append(option); }
-}
-
-function distinct(column) { return [...new Set(column)].sort((a, b) => a - b); }
-
 function fillFilters() {
   options(byId("kind"), "all calls", [["differ", "all that differ"], ["bad", "failed"], ["3", "to look at"], ["2", "victims"], ["0", "passed"], ["1", "not compared"]]);
   for (const [id, column] of [["step", step], ["rank", rank]]) {
@@ -143,15 +120,6 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "j") nextThatDiffers(1);
   else if (event.key === "k") nextThatDiffers(-1);
 });
-
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
-  emit("theme");
-}
-const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
-byId("theme").addEventListener("click", () => { const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark"; store("trueline-theme", next); setTheme(next); });
-systemDark.addEventListener("change", () => { if (!store("trueline-theme")) setTheme(systemDark.matches ? "dark" : "light"); });
 
 byId("runs").textContent = `${head.reference.path}  →  ${head.candidate.path}`;
 setTheme(store("trueline-theme") || (systemDark.matches ? "dark" : "light"));

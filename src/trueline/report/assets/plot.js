@@ -215,17 +215,6 @@ function drawMarks(scale, kinds) {
   }
 }
 
-function rowOf(i) {
-  const rows = state.inOrder;
-  let low = 0, high = rows.length - 1;
-  while (low <= high) {
-    const middle = (low + high) >> 1;
-    if (rows[middle] === i) return middle;
-    if (rows[middle] < i) low = middle + 1; else high = middle - 1;
-  }
-  return -1;
-}
-
 function drawOrigin() {
   if (head.position === null || head.position === undefined) return;
   const row = rowOf(head.position);

@@ -1,11 +1,7 @@
-// The calls as a table. Only the rows that can be seen are in the page, whatever the number of calls.
+// Calls or cases as a table. Only the rows that can be seen are in the page, whatever their number. The page says what
+// is in a row: COLUMNS (key, label, class), LEFT (keys that sort upwards first), cellTexts, classOf, wordOf, NOUN.
 
 const body = byId("grid-body"), spacer = byId("spacer"), gridHead = byId("grid-head");
-const COLUMNS = [
-  ["position", "#", "position number"], ["name", "call", "name"], ["module", "module", "module"], ["step", "step", "step number"],
-  ["rank", "rank", "rank number"], ["input", "inputs", "inputs number"], ["output", "output", "output number"],
-  ["limit", "limit", "limit number"], ["ratio", "÷ limit", "ratio number"], ["verdict", "verdict", "verdict-cell"],
-];
 const MAX_HEIGHT = 12_000_000; // browsers stop at some 16 to 33 million pixels: beyond, a scrolled pixel means several rows
 const pool = [];
 
@@ -31,7 +27,7 @@ function makeHead() {
 
 function sortBy(key) {
   if (sorting.key === key) sorting.down = !sorting.down;
-  else { sorting.key = key; sorting.down = !["position", "name", "module", "step", "rank"].includes(key); }
+  else { sorting.key = key; sorting.down = !LEFT.includes(key); }
   makeHead();
   body.scrollTop = 0;
   resort();
@@ -56,13 +52,14 @@ function fillRow(row, i) {
   row.className = `row ${which}` + (i === state.selected ? " selected" : "");
   row.dataset.call = String(i);
   row.setAttribute("aria-selected", String(i === state.selected));
-  const texts = [i, nameOf(i), moduleOf(i), step[i], rank[i], short(input[i]), short(output[i]), limit[i] > 0 ? short(limit[i]) : "–", times(ratioOf(i))];
-  texts.forEach((text, column) => { row.children[column].textContent = String(text); });
-  row.children[1].title = nameOf(i);
-  row.children[2].title = moduleOf(i);
+  cellTexts(i).forEach((text, column) => {
+    const cell = row.children[column];
+    cell.textContent = String(text);
+    if (TITLED.includes(COLUMNS[column][0])) cell.title = String(text);
+  });
   const tag = row.lastChild.firstChild;
   tag.className = `tag ${which}`;
-  tag.textContent = KIND_WORD[kind[i]];
+  tag.textContent = wordOf(i);
 }
 
 function renderRows() {
@@ -96,7 +93,7 @@ function showTotal() {
   byId("shown").textContent = total === count ? count.toLocaleString("en") : `${total.toLocaleString("en")} of ${count.toLocaleString("en")}`;
   byId("grid").setAttribute("aria-rowcount", String(total + 1));
   let empty = body.querySelector(".empty");
-  if (total === 0 && !empty) body.append(element("div", "empty", "No call matches."));
+  if (total === 0 && !empty) body.append(element("div", "empty", `No ${NOUN} matches.`));
   if (total > 0 && empty) empty.remove();
   byId("clear").hidden = Object.values(filter).every((value) => value === "");
 }

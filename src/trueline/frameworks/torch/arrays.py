@@ -1,0 +1,125 @@
+"""Bits in, tensors out, and back: how the content of a Case enters torch and how results leave it.
+
+Layouts are kept: a tensor that was a slice, a transposition or an expansion is one again. Every change of dtype is
+asserted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from trueline.dtypes import DTYPES, dtype_named
+from trueline.frameworks.base import ArrayIn, ArrayOut, Bits
+from trueline.frameworks.torch.rebuild import Unreplayable, dtype_name, tensor_of, torch_dtype
+from trueline.numerics import widen
+
+_NUMBERS: tuple[tuple[type, str], ...] = ((bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128"))
+
+
+def cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The tensor in another dtype; nothing is believed."""
+    made = value.to(dtype)
+    assert made.dtype is dtype, f"a cast to {dtype} gave {made.dtype}"
+    return made
+
+
+def enter(array: ArrayIn, strides: tuple[int, ...] | None, device: torch.device, *, wide: bool) -> torch.Tensor:
+    """A tensor with this content and layout, of its own memory; ``wide`` makes floats float64."""
+    kind = dtype_named(array.dtype)
+    bits, name = array.bits, kind.name
+    if wide and not kind.is_exact:
+        bits, name = widened_bits(array), "complex128" if kind.is_complex else "float64"
+    made = _laid_out(bits, name, strides)
+    assert made.dtype is torch_dtype(name)
+    return made.to(device) if made.is_contiguous() else _moved(made, device)
+
+
+def widened_bits(array: ArrayIn) -> Bits:
+    """The numbers of a floating or complex array in float64 or complex128; longdouble ones stay what they are."""
+    if array.bits.dtype.itemsize > 8 and array.bits.dtype.kind == "f":
+        return array.bits
+    numbers: Bits = widen(array.bits, dtype_named(array.dtype)).reshape(array.bits.shape)
+    return numbers
+
+
+def _laid_out(bits: Bits, dtype: str, strides: tuple[int, ...] | None) -> torch.Tensor:
+    if strides is None or bits.size == 0 or strides == contiguous_strides(bits.shape):
+        return tensor_of(bits, dtype)
+    length = 1 + sum((size - 1) * stride for size, stride in zip(bits.shape, strides, strict=True))
+    memory = np.zeros(length, dtype=bits.dtype)
+    itemsize = bits.dtype.itemsize
+    np.lib.stride_tricks.as_strided(memory, bits.shape, [stride * itemsize for stride in strides])[...] = bits
+    return tensor_of(memory, dtype).as_strided(bits.shape, strides)
+
+
+def _moved(value: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """On another device with the same strides, which ``to`` does not promise."""
+    if value.device == device or value.numel() == 0:
+        return value.to(device)
+    length = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
+    return value.as_strided((length,), (1,)).to(device).as_strided(value.shape, value.stride())
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a contiguous tensor as torch gives them."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def rounded(array: ArrayIn, dtype: str) -> ArrayIn:
+    """The array in another floating dtype, each number rounded once."""
+    if array.dtype == dtype:
+        return array
+    made = cast(tensor_of(array.bits, array.dtype), torch_dtype(dtype))
+    return ArrayIn(bits_of(made), dtype)
+
+
+def bits_of(value: torch.Tensor) -> Bits:
+    """The elements of a tensor, from any device, as an array of the storage type, in C order, of its own memory."""
+    name = dtype_name(value.dtype)
+    if name not in DTYPES:
+        raise Unreplayable(f"it gives a tensor of {name}, which is not known here")
+    value = value.detach()
+    if value._is_zerotensor():
+        value = value.clone()
+    if value.layout is not torch.strided:
+        value = value.to_dense()
+    if value.is_complex():
+        value = value.resolve_conj()
+    value = value.resolve_neg().contiguous()
+    storage = np.dtype(DTYPES[name].storage)
+    if value.numel() == 0:
+        return np.empty(tuple(value.shape), dtype=storage)
+    raw: Bits = value.reshape(-1).view(torch.uint8).cpu().numpy()
+    bits: Bits = raw.view(storage).reshape(tuple(value.shape)).copy()
+    return bits
+
+
+def leave(value: Any, alias: str = "") -> ArrayOut:
+    """A result as bits: a tensor, or a plain number."""
+    if not isinstance(value, torch.Tensor):
+        name = next(name for kind, name in _NUMBERS if isinstance(value, kind))
+        return ArrayOut(_number_bits(value, name), name, (), (), "")
+    strided = value.layout is torch.strided
+    strides = tuple(value.stride()) if strided else contiguous_strides(tuple(value.shape))
+    note = "" if strided else f"layout {value.layout}"
+    name, shape, device = dtype_name(value.dtype), tuple(value.shape), value.device.type
+    if hasattr(value, "array"):  # a wide gold
+        from trueline.frameworks.torch.wide import narrow
+
+        high, low = narrow(value)
+        return ArrayOut(np.array(high, order="C"), name, shape, strides, device, note, alias, np.array(low, order="C"))
+    return ArrayOut(bits_of(value), name, shape, strides, device, note, alias)
+
+
+def _number_bits(value: Any, name: str) -> Bits:
+    storage = np.dtype(DTYPES[name].storage)
+    if storage.kind == "i" and not -(2**63) <= value < 2**63:
+        raise Unreplayable("it gives an integer of more than 64 bits")
+    return np.array(value, dtype=storage)

@@ -1,0 +1,164 @@
+"""Makes a recorded call callable again: the function behind an API name, its arguments from their tree, its results by
+path.
+
+Names are looked up attribute by attribute from the ``torch`` module; nothing is evaluated. What cannot be had again
+(other ranks, objects that were not recorded) raises ``Unreplayable`` with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from trueline.dtypes import dtype_named
+from trueline.frameworks.base import Bits, CannotExecute
+from trueline.tree import Tree
+
+_CLOSED_ROOMS = {"distributed", "multiprocessing", "hub", "utils", "autograd", "jit", "serialization", "cuda"}
+_NO_FUNCTION = {"backward", "grad", "register_hook", "set_", "resize_", "data_ptr", "apply_", "map_", "record_stream"}
+"""What they do depends on more than their arguments, or reaches out of the call."""
+_DEVICE = re.compile(r"(cpu|cuda|xpu|npu|mps|hpu|mtia|privateuseone)(:\d+)?")
+_CONSTANTS = {"torch.memory_format": torch.memory_format, "torch.layout": torch.layout}
+
+
+class Unreplayable(CannotExecute):
+    """The call cannot be run again; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """For whom arguments are made: tensors that a call makes go to ``device``; ``wide`` replaces floating dtypes by
+    float64 and complex ones by complex128."""
+
+    device: torch.device
+    wide: bool = False
+
+
+CPU = torch.device("cpu")
+
+
+def resolve(api: str) -> Callable[..., Any]:
+    """The function behind an API name such as ``torch.Tensor.add`` or ``torch.Tensor.T`` (a property)."""
+    parts = api.split(".")
+    if parts[0] != "torch" or len(parts) < 2:
+        raise Unreplayable(f"{api} is not a function of torch")
+    if parts[1] in _CLOSED_ROOMS:
+        raise Unreplayable(f"torch.{parts[1]} reaches beyond this process or this call")
+    if parts[-1] == "__get__":
+        parts = parts[:-1]
+    if parts[-1] in _NO_FUNCTION:
+        raise Unreplayable("it is no function of its arguments alone")
+    found: Any = torch
+    for part in parts[1:]:
+        try:
+            found = getattr(found, part)
+        except (AttributeError, ImportError):
+            raise Unreplayable(f"this torch has no {api}") from None
+    if callable(found):
+        return found  # type: ignore[no-any-return]
+    if hasattr(found, "__get__"):
+        name = parts[-1]
+        return lambda tensor: getattr(tensor, name)
+    raise Unreplayable(f"{api} cannot be called")
+
+
+def rebuild(tree: Tree, leaf: Callable[[int], torch.Tensor], setting: Setting) -> Any:
+    """A tree as Python values, with the tensors that ``leaf`` gives for their numbers."""
+    if isinstance(tree, list):
+        return [rebuild(item, leaf, setting) for item in tree]
+    if isinstance(tree, str):
+        return setting.device if _DEVICE.fullmatch(tree) else tree
+    if not isinstance(tree, dict):
+        return tree
+    if "$t" in tree:
+        return leaf(tree["$t"])
+    if "$tuple" in tree:
+        return tuple(rebuild(item, leaf, setting) for item in tree["$tuple"])
+    if "$size" in tree:
+        return torch.Size(rebuild(item, leaf, setting) for item in tree["$size"])
+    if "$dict" in tree:
+        return {key: rebuild(value, leaf, setting) for key, value in tree["$dict"]}
+    if any(key.startswith("$") for key in tree):
+        return _special(tree, leaf, setting)
+    return {key: rebuild(value, leaf, setting) for key, value in tree.items()}
+
+
+def _special(tree: dict[str, Any], leaf: Callable[[int], torch.Tensor], setting: Setting) -> Any:
+    if "$float" in tree:
+        return float(tree["$float"])
+    if "$complex" in tree:
+        return complex(*(float(part) for part in tree["$complex"]))
+    if "$dtype" in tree:
+        dtype = torch_dtype(str(tree["$dtype"]))
+        return widened(dtype) if setting.wide else dtype
+    if "$device" in tree:
+        return setting.device
+    if "$slice" in tree:
+        return slice(*(rebuild(part, leaf, setting) for part in tree["$slice"]))
+    if "$ellipsis" in tree:
+        return ...
+    return _object(tree)
+
+
+def _object(tree: dict[str, Any]) -> Any:
+    what = tree.get("$object") or tree.get("$record") or "an unknown kind"
+    if what == "torch._C.Generator":
+        return None  # the default generator stands in for it: it is seeded before every execution
+    if what in _CONSTANTS:
+        found = getattr(torch, str(tree.get("text", "")).rpartition(".")[2], None)
+        if isinstance(found, _CONSTANTS[what]):
+            return found
+    raise Unreplayable(f"an argument of type {what} was not recorded in full")
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The dtype of a name, with or without ``torch.``."""
+    found = getattr(torch, name.rpartition(".")[2], None)
+    if not isinstance(found, torch.dtype):
+        raise Unreplayable(f"this torch has no dtype {name}")
+    return found
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def widened(dtype: torch.dtype) -> torch.dtype:
+    """The type in which the gold holds numbers of a type."""
+    if dtype.is_floating_point:
+        return torch.float64
+    return torch.complex128 if dtype.is_complex else dtype
+
+
+def tensor_of(bits: Bits, dtype: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
+    """A contiguous CPU tensor of its own with the stored bits of another."""
+    wanted, kind = bits.shape if shape is None else shape, torch_dtype(dtype_named(dtype).name)
+    if not bits.size:
+        return torch.empty(wanted, dtype=kind)
+    raw = np.array(bits, order="C").reshape(-1).view(np.uint8)
+    return torch.from_numpy(raw).view(kind).reshape(wanted)
+
+
+def leaves_of(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """The tensors and numbers in a result or in arguments, with their paths as a Run writes them."""
+    if isinstance(value, torch.Tensor | bool | int | float | complex):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves_of(item, f"{path}.{key}")
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        for key in value._fields:
+            yield from leaves_of(getattr(value, key), f"{path}.{key}")
+    elif isinstance(value, list | tuple) and not isinstance(value, torch.Size):
+        for position, item in enumerate(value):
+            yield from leaves_of(item, f"{path}.{position}")
+
+
+def tensors_of(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors alone."""
+    return ((where, item) for where, item in leaves_of(value, path) if isinstance(item, torch.Tensor))

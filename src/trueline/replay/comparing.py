@@ -1,0 +1,277 @@
+"""What is compared with what: the outputs and gradients of an executed Case, with their golds.
+
+Structure first: what must be there, its dtype, shape, device and whether it is a view. Then the rule of the operator
+(``ops.equivalence``) says in which form values may be compared; most operators have none and are compared as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trueline.cases import Case, Evidence, Outcome, Status
+from trueline.dtypes import dtype_named
+from trueline.frameworks.base import ArrayIn, ArrayOut, Executed
+from trueline.numerics import statistics
+from trueline.numerics.evidence import measure
+from trueline.numerics.floats import Gold
+from trueline.numerics.predecessors import predecessor_numbers
+from trueline.ops.equivalence import rule_for, same_gauge
+from trueline.ops.names import canonical
+from trueline.replay.forms import Form, gold_of, numbers
+from trueline.replay.narrow import narrow
+
+if TYPE_CHECKING:
+    from trueline.replay.worker import Executions
+
+Array = NDArray[Any]
+Arrays = Mapping[str, ArrayOut]
+
+_ALWAYS_VIEWS = frozenset(
+    """transpose permute movedim moveaxis expand expand_as unsqueeze squeeze select narrow unbind split chunk diagonal
+    detach view_as_real view_as_complex real imag unfold""".split()
+)
+"""Their results share the memory of their argument: who writes to one writes to the other."""
+
+_OUTPUT, _GRADIENT = "output", "gradient"
+
+
+def evidence_of(case: Case, executions: Executions, *, predecessors: bool = True) -> Iterator[Evidence]:
+    """The evidence of every output and gradient. The candidate has returned."""
+    comparison = _Comparison(case, executions, predecessors)
+    faults = list(comparison.faults(_OUTPUT))
+    yield from faults
+    if rule_for(case.api) is None or faults:
+        yield from comparison.plain(_OUTPUT, {fault.path for fault in faults})
+    else:
+        yield from comparison.ruled()
+        return
+    if case.backward:
+        yield from comparison.plain_gradients()
+
+
+class _Comparison:
+    """One Case: candidate, honest implementation and golds side by side."""
+
+    def __init__(self, case: Case, executions: Executions, predecessors: bool) -> None:
+        self._case = case
+        self._all = executions
+        self._predecessors = predecessors
+        honest = executions.honest
+        self._expected = honest if honest.returned else executions.gold
+        self._scales: dict[str, float] = {}
+
+    def faults(self, part: str) -> Iterator[Evidence]:
+        """What is not there, or not what it must be, apart from its values."""
+        expected, found = _arrays(self._expected, part), _arrays(self._all.candidate, part)
+        for path in {**expected, **found}:
+            problem = self._problem(part, expected.get(path), found.get(path))
+            if problem:
+                array = found.get(path) or expected[path]
+                yield Evidence(part, path, array.dtype, array.shape, structure=problem)
+
+    def plain(self, part: str, settled: set[str]) -> Iterator[Evidence]:
+        """Every array as it is, but for those that are settled."""
+        for path, array in _arrays(self._all.candidate, part).items():
+            if path not in settled and array.bits is not None and self._is_expected(part, path):
+                yield self._plain(part, path, array)
+
+    def plain_gradients(self) -> Iterator[Evidence]:
+        reason = self._no_gradients()
+        if reason:
+            yield Evidence(_GRADIENT, "*", "float32", (), note=reason)
+            return
+        faults = list(self.faults(_GRADIENT))
+        yield from faults
+        yield from self.plain(_GRADIENT, {fault.path for fault in faults})
+
+    def ruled(self) -> Iterator[Evidence]:
+        """In the form that the rule of the operator asks for."""
+        sides = self._all
+        candidate = Form(self._case, sides.inputs, sides.candidate)
+        honest = Form(self._case, sides.inputs, sides.honest) if sides.honest.returned else None
+        gold = Form(self._case, sides.inputs, sides.gold) if sides.gold.returned else None
+        # Perturbed golds are seen with the inputs as they were: equal ones among them are to stay equal.
+        moved = [Form(self._case, sides.inputs, one) for one in sides.perturbed]
+        yield from self._checks(candidate, honest)
+        for path in candidate.paths(_OUTPUT):
+            yield self._formed(_OUTPUT, path, candidate, honest, gold, moved)
+        if self._case.backward:
+            yield from self._formed_gradients(candidate, honest, gold, moved)
+        for path, reason in candidate.form.dropped.items():
+            if not _stands_for(path, candidate):
+                part = _GRADIENT if path in sides.candidate.gradients else _OUTPUT
+                array = _arrays(sides.candidate, part)[path]
+                yield Evidence(part, path, array.dtype, array.shape, note=reason)
+
+    def _formed_gradients(
+        self, candidate: Form, honest: Form | None, gold: Form | None, moved: list[Form]
+    ) -> Iterator[Evidence]:
+        reason = self._no_gradients()
+        if not reason and gold is not None and not same_gauge(candidate.form, gold.form):
+            reason = candidate.form.gauge_reason or "the executions made other free choices"
+        if reason:
+            yield Evidence(_GRADIENT, "*", "float32", (), note=reason)
+            return
+        faults = list(self.faults(_GRADIENT))
+        yield from faults
+        if gold is not None and honest is not None and not same_gauge(honest.form, gold.form):
+            honest = None
+        moved = [one for one in moved if gold is not None and same_gauge(one.form, gold.form)]
+        settled = {fault.path for fault in faults}
+        for path in candidate.paths(_GRADIENT):
+            if path not in settled and self._is_expected(_GRADIENT, path):
+                yield self._formed(_GRADIENT, path, candidate, honest, gold, moved)
+
+    def _formed(
+        self, part: str, path: str, candidate: Form, honest: Form | None, gold: Form | None, moved: list[Form]
+    ) -> Evidence:
+        array = _arrays(self._all.candidate, part)[path.partition(":")[0]]
+        exact = path in candidate.form.exact
+        kind = dtype_named("int64" if exact else array.dtype)
+        if gold is None or not gold.has(part, path):
+            return Evidence(part, path, kind.name, array.shape, note=self._no_gold())
+        ours = candidate.bits(part, path, kind, exact=exact)
+        theirs = honest.bits(part, path, kind, exact=exact) if honest is not None and honest.has(part, path) else None
+        golds = [one.gold(part, path, exact=exact) for one in (gold, *moved) if one.has(part, path)]
+        return self._measured(part, path, ours, theirs, golds, kind.name)
+
+    def _checks(self, candidate: Form, honest: Form | None) -> Iterator[Evidence]:
+        """What must hold of an execution by itself; where it does not hold of the honest one, it says nothing."""
+        holding = np.ones(1, dtype=np.bool_)
+        for place, check in enumerate(candidate.form.checks):
+            path = f"{check.path}:check {place + 1}"
+            others = honest.form.checks if honest is not None else ()
+            if check.holds:
+                yield measure(_OUTPUT, path, holding, holding, holding, dtype="bool")
+            elif place < len(others) and not others[place].holds:
+                yield Evidence(_OUTPUT, path, "bool", (1,), note=f"not even the reference does this: {check.text}")
+            else:
+                yield Evidence(_OUTPUT, path, "bool", (1,), structure=f"must hold and does not: {check.text}")
+
+    def _plain(self, part: str, path: str, array: ArrayOut) -> Evidence:
+        honest = _arrays(self._all.honest, part).get(path) if self._all.honest.returned else None
+        gold = self._gold(part, path, array, honest)
+        if gold is None:
+            return Evidence(part, path, array.dtype, array.shape, note=self._no_gold())
+        others = [_arrays(one, part).get(path) for one in self._all.perturbed]
+        golds = [gold, *(gold_of(one) for one in others if one is not None and one.bits is not None)]
+        theirs = honest.bits if honest is not None and honest.dtype == array.dtype else None
+        assert array.bits is not None
+        return self._measured(part, path, array.bits, theirs, golds, array.dtype)
+
+    def _measured(
+        self, part: str, path: str, ours: Array, theirs: Array | None, golds: list[Gold], dtype: str
+    ) -> Evidence:
+        kind, kept = dtype_named(dtype), {}
+        high = golds[0][0] if isinstance(golds[0], tuple) else golds[0]
+        if theirs is None and not kind.is_exact and high.shape == ours.shape:
+            theirs = narrow(high, kind)
+            kept["honest_rounded"] = 1.0  # no honest kernel in this dtype: the gold, rounded, stands in
+        if self._predecessors and high.shape == ours.shape:
+            values = [None if one is None else numbers(ArrayIn(one, dtype)) for one in (ours, theirs)]
+            if values[0] is not None:
+                kept.update(predecessor_numbers(values[0], values[1], high, kind))
+        scale = self._scale(part)
+        return measure(part, path, ours, theirs, golds[0], golds[1:], dtype=kind, scale=scale, numbers=kept)
+
+    def _scale(self, part: str) -> float:
+        """The largest magnitude that went in: beside it, what vanishes is noise."""
+        if part not in self._scales:
+            given = list(self._all.inputs.tensors.values())
+            if part == _GRADIENT:
+                given += self._all.inputs.gradients.values()
+            self._scales[part] = max((_largest(array) for array in given), default=0.0)
+        return self._scales[part]
+
+    def _gold(self, part: str, path: str, array: ArrayOut, honest: ArrayOut | None) -> Gold | None:
+        """The gold of a path. For exact types the honest result is one where the gold has none."""
+        found = _arrays(self._all.gold, part).get(path) if self._all.gold.returned else None
+        exact = dtype_named(array.dtype).is_exact
+        if found is not None and found.bits is not None and dtype_named(found.dtype).is_exact == exact:
+            return gold_of(found)
+        if exact:
+            return honest.bits if honest is not None and honest.dtype == array.dtype else None
+        if found is not None and found.bits is not None:
+            return found.bits.astype(np.float64)
+        return None
+
+    def _problem(self, part: str, expected: ArrayOut | None, found: ArrayOut | None) -> str:
+        if expected is None or (expected.bits is None and part == _GRADIENT):
+            return _surplus(part, found)
+        if found is None:
+            return "is missing" if expected.bits is not None else ""
+        if found.bits is None:
+            return found.note
+        problems = []
+        if self._all.honest.returned and found.dtype != expected.dtype:
+            problems.append(f"dtype {found.dtype} instead of {expected.dtype}")
+        if found.shape != expected.shape:
+            problems.append(f"shape {list(found.shape)} instead of {list(expected.shape)}")
+        if bool(found.device) != bool(expected.device):
+            problems.append("a tensor, not a number" if found.device else "a number, not a tensor")
+        if found.note != expected.note:
+            problems.append(f"{found.note or 'dense'} instead of {expected.note or 'dense'}")
+        problems += self._place_problems(part, expected, found)
+        return "; ".join(problems)
+
+    def _place_problems(self, part: str, expected: ArrayOut, found: ArrayOut) -> Iterator[str]:
+        name = canonical(self._case.api)
+        device = self._all.target.partition(":")[0]
+        follows = bool(self._case.tensors) and name != "to"  # a cast or a copy may be meant to change the device
+        if follows and bool(found.device) == bool(expected.device) and found.device not in ("", device):
+            yield f"device {found.device} instead of {device}"
+        if part == _OUTPUT and expected.alias and found.alias != expected.alias:
+            yield f"a new tensor, where {expected.alias} must be changed in place and returned"
+        if part == _OUTPUT and name in _ALWAYS_VIEWS and expected.view and not found.view:
+            yield f"a copy, where the result must be a view of {expected.view}"
+
+    def _is_expected(self, part: str, path: str) -> bool:
+        array = _arrays(self._expected, part).get(path)
+        return array is not None and array.bits is not None
+
+    def _no_gold(self) -> str:
+        outcome = self._all.gold.outcome
+        return f"there is no gold: {outcome.reason or 'the reference gives no such result'}"
+
+    def _no_gradients(self) -> str:
+        """Why the reference has no gradients; empty where it has."""
+        for executed in (self._all.gold, self._all.honest):
+            outcome: Outcome | None = executed.backward
+            if executed.returned and outcome is not None and outcome.status is not Status.RETURNED:
+                if executed is self._all.honest and outcome.status is Status.UNSUPPORTED:
+                    continue  # the gold, rounded, stands in
+                return f"the reference has no gradients: {outcome.reason}"
+        return ""
+
+
+def _arrays(executed: Executed, part: str) -> Arrays:
+    return executed.outputs if part == _OUTPUT else executed.gradients
+
+
+def _surplus(part: str, found: ArrayOut | None) -> str:
+    """An output or gradient that the reference has not."""
+    if found is None or found.bits is None:
+        return ""
+    if part == _OUTPUT:
+        return "an argument that must not be changed was changed" if found.alias else "is there, and should not be"
+    return "a gradient where there is none" if np.any(numbers(ArrayIn(found.bits, found.dtype)) != 0) else ""
+
+
+def _largest(array: ArrayIn) -> float:
+    """The largest finite magnitude of a floating or complex array; 0.0 where there is none."""
+    kind = dtype_named(array.dtype)
+    if kind.is_exact or array.bits.size == 0:
+        return 0.0
+    found = statistics(array.bits, kind)
+    return max(abs(found.minimum), abs(found.maximum)) if found.finite else 0.0
+
+
+def _stands_for(path: str, candidate: Form) -> bool:
+    """Whether something else is compared in place of an output that was dropped: a facet made from the outputs, or a
+    check of what must hold of them. Nothing stands for a gradient."""
+    facets = any(":" in name for name in candidate.paths(_OUTPUT))
+    return path.startswith("out") and (facets or bool(candidate.form.checks))

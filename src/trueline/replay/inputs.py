@@ -1,0 +1,152 @@
+"""The tensors of a Case: loaded from the Run that recorded them, or drawn.
+
+What is drawn depends on the seed of the Case and the path of the tensor, and on nothing else: every machine draws the
+same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trueline.cases import Case, TensorSpec
+from trueline.dtypes import DType, dtype_named
+from trueline.frameworks.base import ArrayIn, Inputs
+from trueline.numerics import widen
+from trueline.numerics.sensitivity import perturb
+from trueline.ops.domains import draw, is_structural
+from trueline.replay.likeness import in_likeness
+from trueline.replay.narrow import narrow
+from trueline.replay.stream import Stream
+from trueline.store import Run, open_run
+
+Array = NDArray[Any]
+
+
+def inputs_for(case: Case) -> Inputs:
+    """What a Case is given. Gradients that it does not name are drawn when the outputs are known."""
+    tensors = {spec.path: load(spec) if spec.stored else drawn(spec, case.seed, spec.path) for spec in case.tensors}
+    gradients = {
+        spec.path: load(spec) if spec.stored else drawn(spec, case.seed, f"gradient {spec.path}")
+        for spec in case.gradients
+    }
+
+    def arriving(path: str, shape: tuple[int, ...], dtype: str) -> ArrayIn:
+        return drawn(TensorSpec(path, dtype, shape), case.seed, f"gradient {path}")
+
+    return Inputs(tensors, gradients, arriving)
+
+
+def load(spec: TensorSpec) -> ArrayIn:
+    """The recorded bits of a tensor."""
+    assert spec.stored is not None
+    reader = _run(spec.stored.run).rank(spec.stored.rank)
+    return ArrayIn(reader.tensor_bits(spec.stored.tensor_id, spec.dtype, spec.shape), dtype_named(spec.dtype).name)
+
+
+def drawn(spec: TensorSpec, seed: int, name: str) -> ArrayIn:
+    """A tensor as its spec describes it. One that overlaps itself in memory (an expanded one) is drawn in memory, so
+    that elements that are the same are the same."""
+    strides = spec.strides
+    if strides is None or not _overlaps(spec.shape, strides):
+        return _drawn(spec, spec.shape, seed, name)
+    length = 1 + sum((size - 1) * stride for size, stride in zip(spec.shape, strides, strict=True))
+    memory = _drawn(spec, (length,), seed, name)
+    itemsize = memory.bits.dtype.itemsize
+    bits = np.lib.stride_tricks.as_strided(memory.bits, spec.shape, [stride * itemsize for stride in strides])
+    return ArrayIn(np.ascontiguousarray(bits), memory.dtype)
+
+
+def perturbed(inputs: Inputs, working: str, seed: int, rounds: int, *, longdouble: bool = False) -> Iterator[Inputs]:
+    """Settled inputs, moved again and again by one rounding in the dtype that the call works in, each for a gold of its
+    own. With ``longdouble`` the moves are kept where float64 would round them away."""
+    coarsest = dtype_named(working or "float32")
+    tensors = {path: _Movable(path, array, coarsest, longdouble) for path, array in inputs.tensors.items()}
+    gradients = {
+        path: _Movable(f"gradient {path}", array, coarsest, longdouble) for path, array in inputs.gradients.items()
+    }
+    for number in range(rounds):
+        yield replace(
+            inputs,
+            tensors={path: one.moved(seed, number) for path, one in tensors.items()},
+            gradients={path: one.moved(seed, number) for path, one in gradients.items()},
+            settled=True,
+        )
+
+
+class _Movable:
+    """An array that is to be moved by one rounding. Nothing moves beyond the range that it spans: a probability of 1
+    must not become more than 1. An array of equal numbers spans nothing, and moves."""
+
+    def __init__(self, name: str, array: ArrayIn, coarsest: DType, longdouble: bool) -> None:
+        self._name = name
+        self._array = array
+        kind = dtype_named(array.dtype)
+        self._still = kind.is_exact or array.bits.size == 0
+        if self._still:
+            return
+        self._step = replace(kind, digits=min(kind.digits, coarsest.digits))
+        self._values = widen(array.bits, kind)
+        self._range: tuple[float, float] | None = None
+        if not kind.is_complex:
+            self._range = _range_of(self._values)
+        if longdouble:
+            self._values = self._values.astype(np.clongdouble if kind.is_complex else np.longdouble)
+        self._dtype = "complex128" if kind.is_complex else "float64"
+
+    def moved(self, seed: int, number: int) -> ArrayIn:
+        if self._still:
+            return self._array
+        made = perturb(self._values, self._step, seed=seed, path=self._name, round_number=number)
+        if self._range is not None:
+            low, high = self._range
+            made = np.where(np.isfinite(made), np.clip(made, low, high), made)
+        return ArrayIn(made, self._dtype)
+
+
+def _range_of(values: Array) -> tuple[float, float] | None:
+    low, high = float(values.min()), float(values.max())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        finite = values[np.isfinite(values)]
+        if finite.size == 0:
+            return None
+        low, high = float(finite.min()), float(finite.max())
+    return (low, high) if low < high else None
+
+
+def _drawn(spec: TensorSpec, shape: tuple[int, ...], seed: int, name: str) -> ArrayIn:
+    kind = dtype_named(spec.dtype)
+    stream = Stream(seed, name)
+    if spec.statistics is not None and spec.statistics.count and not is_structural(spec.domain):
+        values = in_likeness(spec.statistics, stream, shape, kind)
+    elif spec.domain:
+        values = draw(spec.domain, stream.generator, shape, kind.name)
+    elif kind.is_exact:
+        values = (stream.words(math.prod(shape)) & np.uint64(1)).reshape(shape)
+    else:
+        count = math.prod(shape) * (2 if kind.is_complex else 1)
+        numbers = stream.normal(count)
+        values = (numbers.view(np.complex128) if kind.is_complex else numbers).reshape(shape)
+    return ArrayIn(np.ascontiguousarray(narrow(values, kind)).reshape(shape), kind.name)
+
+
+def _overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether two elements may share memory: true of expanded tensors and sliding windows."""
+    steps = sorted((stride, size) for size, stride in zip(shape, strides, strict=True) if size > 1)
+    reach = 0
+    for stride, size in steps:
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+@lru_cache(maxsize=8)
+def _run(path: str) -> Run:
+    return open_run(path)

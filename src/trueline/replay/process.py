@@ -1,0 +1,127 @@
+"""One worker process as its coordinator sees it: a socket, a board, a log, and a way to end it for good."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from trueline.replay.board import Board
+
+_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from trueline.replay.serve import main; main()"
+_CHUNK = 1 << 18
+_LOG_BYTES = 1 << 20
+_WAIT_SECONDS = 10.0
+
+
+class Worker:
+    """A fresh interpreter that does the jobs it is sent. Nothing here waits for it."""
+
+    def __init__(self, head: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        self.board = Board.make()
+        self.link, theirs = socket.socketpair()
+        self._log = tempfile.TemporaryFile(prefix="trueline-worker-")
+        fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_APPEND)  # so that it can be emptied while it is written
+        words = [sys.executable, "-c", _START, json.dumps(_search_path()), str(theirs.fileno())]
+        words += [str(self.board.descriptor), str(os.getpid())]
+        with theirs:
+            self.process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # what user code prints would drown what a dying process says
+                stderr=self._log,
+                pass_fds=(theirs.fileno(), self.board.descriptor),
+                env={**os.environ, **environment},
+                start_new_session=True,  # so that what it starts can be ended with it, and Ctrl-C reaches us alone
+            )
+        self.link.setblocking(False)
+        self.hung_up = False
+        self._outgoing = bytearray()
+        self._incoming = bytearray()
+        self.send(dict(head))
+
+    @property
+    def unsent(self) -> bool:
+        return bool(self._outgoing)
+
+    def send(self, message: Any) -> None:
+        """Hands a message over; what does not fit now is sent by ``flush``."""
+        self._outgoing += json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        self.flush()
+
+    def flush(self) -> None:
+        try:
+            while self._outgoing:
+                del self._outgoing[: self.link.send(self._outgoing)]
+        except BlockingIOError:
+            pass
+        except OSError:  # it is gone; reading says so too
+            self._outgoing.clear()
+
+    def receive(self) -> list[dict[str, Any]]:
+        """The whole messages that have arrived."""
+        try:
+            while chunk := self.link.recv(_CHUNK):
+                self._incoming += chunk
+            self.hung_up = True
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.hung_up = True
+        *lines, rest = self._incoming.split(b"\n")
+        self._incoming = bytearray(rest)
+        return [json.loads(line) for line in lines]
+
+    def gone(self) -> bool:
+        return self.process.poll() is not None
+
+    def kill(self) -> None:
+        """Ends the process and all that it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """The code with which it ended; a process that has hung up but does not end is killed."""
+        try:
+            return self.process.wait(_WAIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self.process.wait()
+
+    def last_words(self) -> str:
+        """The line of its log that most likely says why it died."""
+        size = os.fstat(self._log.fileno()).st_size
+        text = os.pread(self._log.fileno(), _CHUNK, max(0, size - _CHUNK)).decode(errors="replace")
+        before, fatal, _ = text.rpartition("Fatal Python error")  # what follows is a stack of ours
+        lines = [line.strip() for line in (before if fatal else text).splitlines() if line.strip()]
+        return lines[-1][:200] if lines else ""
+
+    def close(self) -> None:
+        """Ends it and frees what it held."""
+        self.kill()
+        self.process.wait()
+        self.link.close()
+        self.board.close()
+        self._log.close()
+
+    def trim_log(self) -> None:
+        """User code may complain without end; only the end of it is of use."""
+        if os.fstat(self._log.fileno()).st_size > _LOG_BYTES:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._log.fileno(), 0)
+
+
+def _search_path() -> list[str]:
+    """Where the worker is to look for modules: where this process does, and in the current folder, last, so that a
+    file there can be given as an override but cannot take the place of a library."""
+    here = os.getcwd()
+    path = [entry for entry in sys.path if entry not in ("", here)]
+    return [*path, here]

@@ -1,0 +1,60 @@
+"""Calls that cannot be executed alone, and why, as far as their record tells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from trueline.dtypes import DTYPES
+from trueline.ops.facts import Kind, facts_of
+from trueline.records import Call, TensorRecord
+from trueline.tree import Tree
+
+_MOST_ELEMENTS = 1 << 28
+"""Calls that touch more elements than this are not executed: float64 copies of them would not fit."""
+
+_REBUILT = frozenset({"torch.memory_format", "torch.layout", "torch._C.Generator"})
+"""Objects that an executor makes again from their text."""
+
+_FRAMEWORKS = ("torch.", "paddle.")
+
+
+def refusal(call: Call, overridden: Collection[str] = ()) -> str:
+    """Why a call cannot be a Case; empty where it can."""
+    if call.raised:
+        return "it raised an error when it was captured"
+    if facts_of(call.api).kind is Kind.COLLECTIVE:
+        return "it communicates with other ranks"
+    if call.api not in overridden:
+        if call.api.endswith(".apply"):
+            return "a custom autograd function: what it does was not recorded, the calls it makes were"
+        if not call.api.startswith(_FRAMEWORKS):
+            return "not a function of the framework: what it does was not recorded"
+    unknown = _unknown_object(call.arguments)
+    if unknown:
+        return f"an argument of type {unknown} was not recorded in full"
+    for record in call.tensors:
+        if record.dtype.rpartition(".")[2] not in DTYPES:
+            return f"a tensor of {record.dtype}, which is not known here"
+    unread = next((reason for record in call.inputs if (reason := _unread(record))), "")
+    if unread:
+        return f"an input could not be read when it was captured: {unread}"
+    if sum(math.prod(record.shape) for record in call.tensors) > _MOST_ELEMENTS:
+        return f"it touches more than {_MOST_ELEMENTS:,} elements"
+    return ""
+
+
+def _unread(record: TensorRecord) -> str:
+    return "" if record.statistics is not None or record.stored else record.missing
+
+
+def _unknown_object(tree: Tree) -> str:
+    """The type of an argument of which too little is known to make it again."""
+    if isinstance(tree, list):
+        return next((found for item in tree if (found := _unknown_object(item))), "")
+    if not isinstance(tree, dict):
+        return ""
+    kind = tree.get("$object") or tree.get("$record")
+    if isinstance(kind, str):
+        return "" if kind in _REBUILT else kind
+    return next((found for value in tree.values() if (found := _unknown_object(value))), "")

@@ -1,0 +1,177 @@
+"""Cases and what was measured of them as plain JSON, and back: what travels to workers and lies in ledgers.
+
+Floats that JSON cannot say are the strings ``nan``, ``inf`` and ``-inf``. Fields that are as by default are left out,
+so that a record written by an older version still reads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from enum import Enum
+from typing import Any, TypeVar
+
+from trueline.cases import Case, CaseMeasured, CheckInfo, Evidence, Outcome, Status, Stored, Target, TensorSpec
+from trueline.records import Measurement, Statistics
+
+Record = TypeVar("Record")
+Json = dict[str, Any]
+
+
+def case_to_json(case: Case) -> Json:
+    writers = {"tensors": _each(tensor_to_json), "gradients": _each(tensor_to_json)}
+    return _written(case, arguments=lambda tree: tree, **writers)
+
+
+def case_from_json(content: Mapping[str, Any]) -> Case:
+    return _read(Case, content, tensors=_all(tensor_from_json), gradients=_all(tensor_from_json), calls=tuple)
+
+
+def tensor_to_json(spec: TensorSpec) -> Json:
+    return _written(spec, statistics=_flat, stored=_flat)
+
+
+def tensor_from_json(content: Mapping[str, Any]) -> TensorSpec:
+    return _read(
+        TensorSpec,
+        content,
+        shape=tuple,
+        strides=_maybe(tuple),
+        statistics=_maybe(_statistics),
+        stored=_maybe(lambda stored: Stored(**stored)),
+    )
+
+
+def target_to_json(target: Target) -> Json:
+    return {"target": str(target), "overrides": dict(target.overrides)}
+
+
+def target_from_json(content: Mapping[str, Any]) -> Target:
+    return Target.parse(content["target"], content["overrides"])
+
+
+def outcome_to_json(outcome: Outcome) -> Json:
+    return _written(outcome, status=lambda status: status.value)
+
+
+def outcome_from_json(content: Mapping[str, Any]) -> Outcome:
+    return _read(Outcome, content, status=Status, seconds=float)
+
+
+def measured_to_json(measured: CaseMeasured) -> Json:
+    return _written(
+        measured, candidate=outcome_to_json, reference=_maybe(outcome_to_json), evidence=_each(_evidence_out)
+    )
+
+
+def measured_from_json(content: Mapping[str, Any]) -> CaseMeasured:
+    return _read(
+        CaseMeasured,
+        content,
+        candidate=outcome_from_json,
+        reference=_maybe(outcome_from_json),
+        evidence=_all(_evidence_in),
+    )
+
+
+def info_to_json(info: CheckInfo) -> Json:
+    return _written(info)
+
+
+def info_from_json(content: Mapping[str, Any]) -> CheckInfo:
+    return _read(CheckInfo, content, sources=tuple)
+
+
+def _evidence_out(evidence: Evidence) -> Json:
+    return _written(evidence, gold=_flat, honest=_flat, direct=_flat)
+
+
+def _evidence_in(content: Mapping[str, Any]) -> Evidence:
+    return _read(
+        Evidence,
+        content,
+        shape=tuple,
+        gold=_maybe(_measurement),
+        honest=_maybe(_measurement),
+        direct=_maybe(_measurement),
+        numbers=lambda numbers: {name: float(value) for name, value in numbers.items()},
+    )
+
+
+def _measurement(content: Mapping[str, Any]) -> Measurement:
+    return Measurement(**{name: _number(value) for name, value in content.items()})
+
+
+def _statistics(content: Mapping[str, Any]) -> Statistics:
+    return Statistics(**{name: _number(value) for name, value in content.items()})
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_number(item) for item in value)
+    return float(value) if isinstance(value, str) else value
+
+
+def _flat(record: Any) -> Json | None:
+    return None if record is None else {name: plain(getattr(record, name)) for name in _names(type(record))}
+
+
+def plain(value: Any) -> Any:
+    """A value in what JSON knows."""
+    if isinstance(value, bool | int | str) or value is None:
+        return value.value if isinstance(value, Enum) else value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "item"):  # a numpy scalar
+        return plain(value.item())
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _written(record: Any, **writers: Callable[[Any], Any]) -> Json:
+    content: Json = {}
+    for name, default in _names(type(record)).items():
+        value = getattr(record, name)
+        if value is default or value == default:
+            continue
+        content[name] = writers[name](value) if name in writers else plain(value)
+    return content
+
+
+def _read(kind: type[Record], content: Mapping[str, Any], **readers: Callable[[Any], Any]) -> Record:
+    known = _names(kind)
+    return kind(
+        **{name: readers[name](value) if name in readers else value for name, value in content.items() if name in known}
+    )
+
+
+def _names(kind: type[Any]) -> dict[str, Any]:
+    """The fields of a record with their defaults."""
+    if kind not in _known:
+        _known[kind] = {field.name: _default(field) for field in fields(kind)}
+    return _known[kind]
+
+
+_known: dict[type[Any], dict[str, Any]] = {}
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _each(writer: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
+    return lambda items: [writer(item) for item in items]
+
+
+def _all(reader: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    return lambda items: tuple(reader(item) for item in items)
+
+
+def _maybe(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)

@@ -1,0 +1,153 @@
+"""What runs inside a worker process: reads jobs, announces each, does it, answers.
+
+The coordinator speaks first: one line with the name of a *maker* (``module:function``) and its setup. The maker gives
+the function that does a job; job and answer are JSON, one a line, over a socket that nobody else knows of: whatever
+user code prints goes to the worker's log. A worker dies with its coordinator, even if that one is killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import importlib
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from trueline.cases import Outcome, Status
+from trueline.errors import UsageError
+from trueline.replay.board import Board
+from trueline.replay.serial import outcome_to_json
+
+Work = Callable[[Any], Any]
+"""Does one job: JSON in, JSON out."""
+
+Maker = Callable[[dict[str, Any], Callable[[str], None]], Work]
+"""Makes the function that does jobs, from the setup and a function that announces the stage of a job."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """The life of a worker. The last words of the command line: descriptors of socket and board, parent's id."""
+    link, board, parent = (int(word) for word in sys.argv[-3:])
+    _die_with(parent)
+    faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here, and its core may fill the disk
+    Server(socket.socket(fileno=link), Board(board)).serve()
+
+
+class Server:
+    """Serves jobs until the coordinator hangs up."""
+
+    def __init__(self, link: socket.socket, board: Board) -> None:
+        self._link = link
+        self._board = board
+        self._process = os.getpid()
+
+    def serve(self) -> None:
+        lines = self._link.makefile("rb")
+        head = json.loads(next(lines))
+        try:
+            work = resolve(head["maker"])(head["setup"], self._board.enter)
+        except Exception as error:
+            self._send({"unable": one_line(error)})
+            return
+        _limit_memory(head["memory"])
+        self._send({"ready": True})
+        for line in lines:
+            number, payload = json.loads(line)
+            self._board.begin(number)
+            answer = attempt(work, payload)
+            if os.getpid() != self._process:  # user code forked and the child came back here: it has no business here
+                os._exit(0)
+            self._send({"number": number, "stage": self._board.stage, **answer})
+            self._board.end()
+            if "outcome" in answer:  # no memory, or an end that was asked for: a fresh worker goes on
+                return
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._link.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+
+
+def attempt(work: Work, payload: Any) -> dict[str, Any]:
+    """Does a job; what it raises is an outcome too."""
+    try:
+        return {"answer": work(payload)}
+    except MemoryError as error:
+        return _ended(Status.OUT_OF_MEMORY, one_line(error))
+    except SystemExit as error:
+        return _ended(Status.CRASHED, f"it ended the process: sys.exit({error.code!r})")
+    except Exception as error:
+        return {"fault": one_line(error)}
+
+
+def resolve(maker: str) -> Maker:
+    """The function behind ``module:function``."""
+    module, _, name = maker.partition(":")
+    found: Maker = getattr(importlib.import_module(module), name)
+    return found
+
+
+def one_line(error: BaseException) -> str:
+    """An exception in one line of bounded length."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    if isinstance(error, UsageError):
+        return text[:400]
+    return f"{name}: {text}"[:400] if text else name
+
+
+def _ended(status: Status, reason: str) -> dict[str, Any]:
+    return {"outcome": outcome_to_json(Outcome(status, reason))}
+
+
+def _die_with(parent: int) -> None:
+    """Asks the system to kill this process when its parent ends; only Linux can. Elsewhere the closed socket ends it,
+    unless it hangs."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before we asked
+        os._exit(1)
+
+
+def _limit_memory(allowed: int | None) -> None:
+    """From here on at most so many bytes more may be allocated; beyond that allocations fail, as they would on a
+    smaller machine. Not the address space is limited: devices reserve much of it without using it."""
+    if allowed is None or sys.platform != "linux":
+        return
+    used = memory_of(os.getpid()).allocated
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = used + allowed
+    if hard == resource.RLIM_INFINITY or wanted < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+
+
+class Memory:
+    """What a process has allocated and what of it, not counting mapped files, is really in memory. In bytes."""
+
+    __slots__ = ("allocated", "resident")
+
+    def __init__(self, allocated: int, resident: int) -> None:
+        self.allocated = allocated
+        self.resident = resident
+
+
+def memory_of(process: int) -> Memory:
+    """Asks the system; zeros where it does not tell."""
+    try:
+        with open(f"/proc/{process}/statm", "rb") as file:
+            _, resident, shared, _, _, data, _ = (int(word) for word in file.read().split())
+    except (OSError, ValueError):
+        return Memory(0, 0)
+    page = resource.getpagesize()
+    return Memory(data * page, (resident - shared) * page)
+
+
+if __name__ == "__main__":
+    main()

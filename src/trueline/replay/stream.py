@@ -1,0 +1,67 @@
+"""Random numbers that are the same to the last bit on every machine.
+
+Bits come from numpy's Philox, a counter cipher whose output is fixed. What is made of them uses integers and exact
+floating-point operations only: no logarithms or exponentials, which mathematical libraries round differently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Doubles = NDArray[np.float64]
+
+_LARGEST32 = 2**32 - 1
+_DEVIATION = float(np.sqrt(4 * (2.0**64 - 1) / 12))
+"""Of the sum of four uniform integers of 32 bits."""
+_FEW = 16
+
+
+class Stream:
+    """The random numbers of one tensor: they depend on the seed of its Case and on its path alone."""
+
+    def __init__(self, seed: int, path: str) -> None:
+        name = hashlib.blake2b(path.encode(), digest_size=8).digest()
+        key = np.array([seed % 2**64, int.from_bytes(name, "little")], dtype=np.uint64)
+        self._source = np.random.Philox(key=key)
+        self.generator = np.random.Generator(self._source)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        return np.asarray(self._source.random_raw(count), dtype=np.uint64)
+
+    def uniform(self, count: int) -> Doubles:
+        """Between 0 and 1, both excluded."""
+        return np.asarray(((self.words(count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
+
+    def normal(self, count: int) -> Doubles:
+        """Mean 0 and standard deviation 1, bell-shaped, within 3.5 on either side: a sum of four uniform ones."""
+        parts = self.words(2 * count).view(np.uint32).reshape(count, 4)
+        total = parts.astype(np.uint64).sum(axis=1).astype(np.float64)
+        return np.asarray((total - 2.0 * _LARGEST32) / _DEVIATION)
+
+    def power_of_two(self, exponents: Doubles) -> Doubles:
+        """About 2 ** x, by straight lines between the powers, which are exact everywhere."""
+        whole = np.floor(exponents)
+        return np.ldexp(1.0 + (exponents - whole), np.clip(whole, -1100, 1100).astype(np.int32))
+
+    def places(self, count: int, chosen: int) -> NDArray[np.int64]:
+        """So many different positions among ``count``, in random order."""
+        chosen = min(chosen, count)
+        if 0 < chosen <= _FEW and count > 16 * chosen:
+            return self._few_places(count, chosen)
+        keys = self.words(count)
+        if chosen < count:
+            near = np.argpartition(keys, chosen)[:chosen]
+            return near[np.argsort(keys[near], kind="stable")].astype(np.int64)
+        return np.argsort(keys, kind="stable").astype(np.int64)
+
+    def _few_places(self, count: int, chosen: int) -> NDArray[np.int64]:
+        """Without a key for every position: drawn until enough are different."""
+        found: dict[int, None] = {}
+        while len(found) < chosen:
+            found.update((int(word) % count, None) for word in self.words(chosen))
+        return np.array(list(found)[:chosen], dtype=np.int64)

@@ -1,0 +1,54 @@
+"""How many terms are behind one element of an output."""
+
+from __future__ import annotations
+
+import pytest
+
+from trueline.ops import Kind, facts_of
+from trueline.ops.accumulation import listed_operators, terms_of
+from trueline.ops.binding import signature
+from trueline.ops.catalogue.language import Row, T, cases_of, op
+
+F = "torch.nn.functional."
+
+CASES: list[tuple[Row, int | None]] = [
+    (op("torch.sum", T(4, 5)), 20),
+    (op("torch.sum", T(4, 5), dim=1), 5),
+    (op("torch.Tensor.mean", T(4, 5, 6), [0, 2], True), 24),
+    (op("torch.softmax", T(4, 5), dim=-1), 5),
+    (op("torch.matmul", T(4, 5), T(5, 6)), 5),
+    (op("torch.bmm", T(2, 4, 5), T(2, 5, 6)), 5),
+    (op("torch.addmm", T(6), T(4, 5), T(5, 6)), 5),
+    (op(F + "linear", T(2, 3, 7), T(9, 7)), 7),
+    (op(F + "conv2d", T(1, 4, 9, 9), T(8, 2, 3, 3), groups=2), 18),
+    (op(F + "conv_transpose2d", T(1, 4, 9, 9), T(4, 8, 3, 3), groups=2), 18),
+    (op(F + "avg_pool2d", T(1, 4, 9, 9), 3), 9),
+    (op(F + "layer_norm", T(8, 5, 6), [5, 6]), 30),
+    (op(F + "group_norm", T(2, 6, 5), 3), 10),
+    (op(F + "batch_norm", T(8, 3, 5), T(3), T(3), None, None, True), 40),
+    (op(F + "batch_norm", T(8, 3, 5), T(3), T(3)), None),
+    (op(F + "instance_norm", T(8, 3, 5, 4)), 20),
+    (op(F + "scaled_dot_product_attention", T(1, 9, 8), T(1, 30, 8), T(1, 30, 8)), 30),
+    (op(F + "mse_loss", T(4, 5), T(4, 5)), 20),
+    (op(F + "mse_loss", T(4, 5), T(4, 5), reduction="none"), None),
+    (op("torch.index_add", T(3, 5), 0, T(40), T(40, 5)), 41),
+    (op("torch.relu", T(4)), None),
+]
+
+
+@pytest.mark.parametrize(("row", "terms"), CASES, ids=[row.api for row, _ in CASES])
+def test_terms(row: Row, terms: int | None) -> None:
+    (case,) = cases_of([row], "float32")
+    assert terms_of(case.api, case.arguments, {spec.path: spec.shape for spec in case.tensors}) == terms
+
+
+def test_every_row_knows_its_parameters_and_has_a_kind() -> None:
+    for name in listed_operators():
+        assert signature(name), name
+        assert facts_of(f"torch.{name}").kind is not Kind.OTHER, name
+
+
+def test_facts() -> None:
+    assert facts_of("torch.Tensor.transpose").moves
+    assert facts_of("torch.round").discontinuous
+    assert not facts_of("torch.exp").discontinuous and not facts_of("torch.exp").moves

@@ -1,0 +1,70 @@
+"""Jobs of every kind for workers: good ones and ones that kill their worker."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def maker(setup: dict[str, Any], announce: Callable[[str], None]) -> Callable[[Any], Any]:
+    seen: list[Any] = []
+    if setup.get("refuse"):
+        raise ValueError(setup["refuse"])
+    if setup.get("die"):
+        os._exit(9)
+
+    def work(payload: Any) -> Any:
+        announce("candidate")
+        seen.append(payload)
+        if setup.get("ledger"):
+            with open(setup["ledger"], "a", encoding="utf-8") as file:
+                file.write(f"{payload['key']}\n")
+        return do(payload, seen)
+
+    return work
+
+
+def do(payload: dict[str, Any], seen: list[Any]) -> Any:
+    what = payload["do"]
+    if what == "segfault":
+        ctypes.string_at(0)
+    elif what == "segfault once":  # only where something ran before it, as after damage to the memory
+        if len(seen) > 1:
+            ctypes.string_at(0)
+    elif what == "abort":
+        os.write(2, b"assertion `x > 0` failed\n")
+        os.abort()
+    elif what == "hang":
+        while True:
+            time.sleep(1)
+    elif what == "eat":
+        held = []
+        while True:
+            held.append(bytearray(50_000_000))
+    elif what == "eat slowly":  # below the limit on allocations of one go, in small pieces that are really used
+        pieces = []
+        while True:
+            pieces.append(os.urandom(1000) * 100)
+    elif what == "exit":
+        sys.exit(3)
+    elif what == "vanish":
+        os._exit(0)
+    elif what == "raise":
+        raise RuntimeError("no\nsuch thing")
+    elif what == "noise":
+        print("[1, {}]\n" * 1000, flush=True)
+        os.write(1, b"\x00\xff\n")
+        sys.stderr.write("noise\n" * 1000)
+    elif what == "sleep":
+        time.sleep(payload["seconds"])
+    elif what == "pid":
+        return os.getpid()
+    elif what == "child":
+        return os.spawnv(os.P_NOWAIT, "/bin/sleep", ["sleep", "60"])
+    elif what == "big":
+        return "x" * payload["size"]
+    return payload.get("value")
