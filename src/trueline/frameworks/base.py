@@ -100,7 +100,7 @@ class Watcher(Protocol):
 Bits = np.ndarray[Any, Any]
 """Elements as they lie in memory: an array of the storage type of their dtype (bfloat16 as uint16), in C order."""
 
-Mode = Literal["candidate", "honest", "gold", "wide"]
+Mode = Literal["candidate", "honest", "other honest", "gold", "wide"]
 """``candidate``: on the Target, with its overrides. ``honest``: the same dtypes on the reference device. ``gold``: in
 float64 on the reference device, from the same rounded inputs. ``wide``: a gold for what is float64 itself, with more
 digits than float64."""
@@ -172,6 +172,10 @@ class Executor(Protocol):
 
     def rounded(self, case: Case, inputs: Inputs) -> Inputs:
         """The inputs as the Target is given them: floating ones rounded once to its dtype where it has one."""
+
+    def goes_other_ways(self, case: Case) -> bool:
+        """Whether honest implementations compute this in ways that differ in what they round; then there is another
+        honest execution than the first."""
 
     def run(self, case: Case, inputs: Inputs, *, mode: Mode, watch: Collection[str] = ()) -> Executed:
         """Runs a Case once. Whatever the call raises is an Outcome; a Case that cannot be run at all raises

@@ -15,6 +15,7 @@ from trueline.frameworks.base import CannotExecute, Executed, Executor, Inputs, 
 from trueline.frameworks.machine import executor
 from trueline.numerics.sensitivity import PERTURBATIONS
 from trueline.replay.comparing import evidence_of
+from trueline.replay.honest import worse_of
 from trueline.replay.inputs import inputs_for, perturbed
 
 _WIDE = ("float64", "complex128")
@@ -81,6 +82,8 @@ def execute_case(
     options.announce("gold")
     gold = machine.run(case, inputs, mode="wide" if wide else "gold", watch=_changed(honest))
     others: tuple[Executed, ...] = ()
+    if machine.goes_other_ways(case):
+        honest = worse_of(honest, machine.run(case, inputs, mode="other honest", watch=_changed(honest)), gold)
     if gold.returned:
         working = honest.working or candidate.working
         others = _perturbed(case, inputs, machine, working, wide, _changed(honest), options.perturbations)

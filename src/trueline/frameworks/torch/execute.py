@@ -25,9 +25,10 @@ from trueline.frameworks.torch import arrays
 from trueline.frameworks.torch.execute_backward import arriving, go_back
 from trueline.frameworks.torch.execute_errors import outcome_of
 from trueline.frameworks.torch.execute_facts import (
-    honest_way,
+    has_other_way,
     is_defined_by_dtype,
     keeps_its_dtype,
+    other_way,
     with_explicit_defaults,
 )
 from trueline.frameworks.torch.execute_wide import no_wide_gold, wide_arithmetic, widen_leaf
@@ -44,14 +45,14 @@ _SEEDS = 2**63 - 1
 @dataclass(frozen=True, slots=True)
 class Job:
     """How a Case is run: the function, where, and in which arithmetic. ``foreign`` says that the function is not
-    torch's own, so that nothing is known of what it does to its arguments; ``honest`` that it is to show what honest
-    arithmetic may be off."""
+    torch's own, so that nothing is known of what it does to its arguments; ``other_way`` that
+    it is to be computed in another honest way than torch's."""
 
     function: Callable[..., Any]
     setting: Setting
     longdouble: bool = False
     foreign: bool = False
-    honest: bool = False
+    other_way: bool = False
 
 
 class TorchExecutor:
@@ -89,11 +90,16 @@ class TorchExecutor:
             return _widened(self._run(case, inputs, self._job(case, "honest"), watch))
         return self._run(case, inputs, self._job(case, mode), watch)
 
+    def goes_other_ways(self, case: Case) -> bool:
+        """Whether honest implementations compute this in ways that differ in what they round."""
+        dtypes = {self.target.dtype or case.autocast or spec.dtype for spec in case.tensors[:1]}
+        return has_other_way(case.api, next(iter(dtypes), ""))
+
     def _job(self, case: Case, mode: Mode) -> Job:
         foreign = self._overrides.get(case.api) if mode == "candidate" else None
         device = self._device if mode == "candidate" else self._reference
         setting = Setting(device, wide=mode in ("gold", "wide"))
-        return Job(foreign or resolve(case.api), setting, mode == "wide", foreign is not None, mode == "honest")
+        return Job(foreign or resolve(case.api), setting, mode == "wide", foreign is not None, mode == "other honest")
 
     def _round(self, case: Case, path: str, array: ArrayIn) -> ArrayIn:
         if self.target.dtype:
@@ -170,8 +176,8 @@ class _Run:
         _seed(self._case.seed & _SEEDS, self._job.setting.device)
         with ExitStack() as stack:
             stack.enter_context(torch.set_grad_enabled(self._case.backward))
-            if self._job.honest:
-                stack.enter_context(honest_way(self._case.api, self._autocast or self._first_dtype()))
+            if self._job.other_way:
+                stack.enter_context(other_way())
             if self._job.setting.wide:
                 stack.enter_context(_default_dtype(torch.float64))
             if not self._case.tensors and self._job.setting.device.type != "cpu":

@@ -40,24 +40,24 @@ def _names_a_dtype(tree: Tree) -> bool:
 
 _ATTENTION = frozenset({"scaled_dot_product_attention", "multi_head_attention_forward"})
 """Every fast kernel rounds the probabilities to the dtype of the inputs before the second product, and in the backward
-what it sends back through them; torch's kernel for CPUs does not. An honest implementation may."""
+what it sends back through them; torch's kernel for CPUs does not round both. An honest implementation may."""
+
+
+def has_other_way(api: str, dtype: str) -> bool:
+    """Whether honest implementations of an operator compute in ways that differ in what they round."""
+    return canonical(api) in _ATTENTION and dtype in ("bfloat16", "float16") and hasattr(torch.backends.cuda, _REDUCED)
 
 
 @contextmanager
-def honest_way(api: str, dtype: str) -> Iterator[None]:
-    """The way in which an honest implementation of an operator computes in a dtype: where several ways are in use, the
-    one that rounds most often on the way."""
-    rounds = canonical(api) in _ATTENTION and dtype in ("bfloat16", "float16")
-    if not rounds or not hasattr(torch.backends.cuda, _REDUCED):
-        yield
-        return
-    before = getattr(torch.backends.cuda, f"{_REDUCED}_allowed")()
-    getattr(torch.backends.cuda, _REDUCED)(True)
+def other_way() -> Iterator[None]:
+    """Computes attention as the plain composition of its steps, each rounded to the dtype of the inputs."""
+    before = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+    torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
     try:
         with sdpa_kernel(SDPBackend.MATH):
             yield
     finally:
-        getattr(torch.backends.cuda, _REDUCED)(before)
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(before)
 
 
 _KEEPS_ITS_DTYPE: Mapping[str, tuple[str, ...]] = {
