@@ -107,7 +107,7 @@ def table(report: dict[str, Any]) -> str:
     lines = [
         "# Checking every call of a captured step",
         "",
-        f"{report['cores']} cores, one torch thread a worker, torch {report['torch']}. Peer: msprobe {report['peer']}.",
+        f"{report['cores']} cores, one torch thread a worker, torch {report['torch']}. Peer: {report['peer']}.",
         "",
         "| step | calls | cases | merged | skipped | verdict | s, 1 worker | s, 2 workers | cases/s | peer, calls/s "
         "| cases, x peer | calls, x peer |",
