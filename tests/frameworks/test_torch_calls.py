@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import weakref
 from collections.abc import Callable
@@ -15,7 +14,8 @@ torch = pytest.importorskip("torch")
 from torch.nn import functional  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from trueline.frameworks.base import Scope, Tally  # noqa: E402
+from tests.helpers.books import Blank  # noqa: E402
+from trueline.frameworks.base import Scope  # noqa: E402
 from trueline.frameworks.torch.calls import fast_calls  # noqa: E402
 from trueline.frameworks.torch.doors import TorchWatcher  # noqa: E402
 from trueline.records import Data, Level  # noqa: E402
@@ -24,17 +24,11 @@ from trueline.store.columns import CALL_COLUMNS  # noqa: E402
 Program = Callable[[], Any]
 
 
-class Book:
+class Book(Blank):
     """A notebook that keeps everything."""
 
     def __init__(self) -> None:
-        self.calls: list[int] = []
-        self.visits: list[int] = []
-        self.missing: list[tuple[int, str]] = []
-        self.step = 0
-        self.tally = Tally()
-        self.next_call = itertools.count().__next__
-        self.next_tensor = itertools.count().__next__
+        super().__init__()
         self.defined: list[tuple[str, int, list[Any]]] = []
         self.troubles: list[str] = []
         self.handed_over = 0

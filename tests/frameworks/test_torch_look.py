@@ -6,7 +6,6 @@ Everything runs against both implementations, the C extension and Python.
 from __future__ import annotations
 
 import gc
-import itertools
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,8 +15,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.helpers.books import Blank  # noqa: E402
 from trueline.dtypes import DTYPES  # noqa: E402
-from trueline.frameworks.base import Scope, Tally  # noqa: E402
+from trueline.frameworks.base import Scope  # noqa: E402
 from trueline.frameworks.torch import readers  # noqa: E402
 from trueline.frameworks.torch.fast import KNOWN_DTYPES, fast_looks  # noqa: E402
 from trueline.frameworks.torch.tensors import TensorDesk  # noqa: E402
@@ -29,17 +29,11 @@ LARGE = (96, 100)
 """More than ``readers.SMALL_BYTES`` in float32: waits in a group to be read."""
 
 
-class Book:
+class Book(Blank):
     """A notebook that reads what it is handed when it is told to."""
 
     def __init__(self) -> None:
-        self.calls: list[int] = []
-        self.visits: list[int] = []
-        self.missing: list[tuple[int, str]] = []
-        self.step = 0
-        self.tally = Tally()
-        self.next_call = itertools.count().__next__
-        self.next_tensor = itertools.count().__next__
+        super().__init__()
         self.layouts: list[list[Any]] = []
         self.digests: dict[int, int] = {}
         self._numbers: dict[Any, int] = {}

@@ -90,17 +90,6 @@ def test_a_kept_script_is_offered(tmp_path: Path) -> None:
 # in the browser
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("pages")
-
-
-@pytest.fixture(scope="module")
-def shared(folder: Path) -> Iterator[Browser]:
-    with Browser(folder / "profile") as browser:
-        yield browser
-
-
 @pytest.fixture
 def browser(shared: Browser) -> Iterator[Browser]:
     """The browser; at the end nothing was complained about and nothing was asked of anybody else."""

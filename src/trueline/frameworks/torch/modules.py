@@ -132,12 +132,7 @@ def _frames_inside() -> int:
             return None
 
     def hook(module: torch.nn.Module, args: Any) -> None:
-        frame: FrameType | None = sys._getframe(1)
-        depth = 1
-        while frame is not None and frame.f_code is not torch.nn.Module._call_impl.__code__:
-            frame = frame.f_back
-            depth += 1
-        depths.append(depth)
+        depths.append(_frames_to_call_impl(sys._getframe(1)))
 
     probe = Probe()
     probe.register_forward_pre_hook(hook)
@@ -149,9 +144,13 @@ def _frames_inside() -> int:
 def _frames_to_caller() -> int:
     """How many frames lie between the stack's search and the caller of a module, when asked from ``before``: torch
     calls its hooks from ``_call_impl`` or, in newer versions, from a function inside it."""
-    frame: FrameType | None = sys._getframe(1)
+    return _frames_to_call_impl(sys._getframe(1)) + 1
+
+
+def _frames_to_call_impl(frame: FrameType | None) -> int:
+    """How many frames there are from this one up to that in which torch calls a module, both counted."""
     depth = 1
     while frame is not None and frame.f_code is not torch.nn.Module._call_impl.__code__:
         frame = frame.f_back
         depth += 1
-    return depth + 1
+    return depth
