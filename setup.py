@@ -32,7 +32,7 @@ setup(
         Extension(
             "trueline.frameworks.torch._look",
             sources=[str(TORCH_FOLDER / "_look.c")],
-            depends=sorted(str(header) for header in TORCH_FOLDER.glob("_look*.h")),
+            depends=sorted(str(header) for header in TORCH_FOLDER.glob("_*.h")),
             define_macros=[("Py_LIMITED_API", "0x030A0000")] if STABLE else [],
             extra_compile_args=["-O2", "-std=gnu11"],
             py_limited_api=STABLE,
@@ -41,7 +41,7 @@ setup(
         Extension(
             "trueline.frameworks.torch._calls",
             sources=[str(TORCH_FOLDER / "_calls.c")],
-            depends=sorted(str(header) for header in TORCH_FOLDER.glob("_calls*.h")),
+            depends=sorted(str(header) for header in TORCH_FOLDER.glob("_*.h")),
             define_macros=[("Py_LIMITED_API", "0x030A0000")] if STABLE else [],
             extra_compile_args=["-O2", "-std=gnu11"],
             py_limited_api=STABLE,

@@ -1,22 +1,26 @@
 """Measures how many wrong kernels are found, and how often an honest one is called wrong.
 
     python -m benchmarks.power.run [--quick] [--only PART ...] [--device cuda] [--part wrong|honest|compiled] [--fresh]
+    python -m benchmarks.power.run --also benchmarks/results/power_cuda.json
 
 Every wrong kernel is an override of its API, executed and measured by the product as ``trueline check --override``
 would; so is every honest implementation, on the sample inputs of torch's own operator database. Each measured call is
 judged by all standards at once. What is done is appended to a file as it is done, and is not done again by the next
 run unless ``--fresh`` is given. ``--shard 2/8`` does one eighth of the work, so that eight processes can share it; a
-run without it afterwards puts together what they did. Writes ``results/power.json`` and ``results/power.md`` (with a
-device, ``power_DEVICE``).
+run without it afterwards puts together what they did; with ``--tables`` it executes nothing, so that this can be done
+on another machine. Writes ``results/power.json`` and ``results/power.md`` (with a device, ``power_DEVICE``). ``--also``
+counts the honest calls of another such file, made on another machine, in the same tables.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import platform
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,7 +37,7 @@ from benchmarks.power.trials import Said, Trial, failed, seed_of, with_gradients
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 SCRATCH = Path(tempfile.gettempdir()) / "trueline_power"
-PER_OPERATOR = {"decomposed": 10, "references": 8, "relaid": 6, "threaded": 2, "traced": 1, "compiled": 1, "device": 8}
+PER_OPERATOR = {"decomposed": 10, "references": 8, "relaid": 6, "threaded": 2, "traced": 1, "compiled": 1, "cuda": 8}
 """How many samples of each operator and dtype an implementation is tried on."""
 COMPILED_SHARE = {"compiled": 36, "traced": 4}
 """One operator in so many goes through the compiler, which takes up to a hundred times as long as everything else."""
@@ -90,11 +94,13 @@ def _wrong_job(kernel: Wrong, dtype: torch.dtype, number: int) -> Job:
     return Job(key, kernel.api, arguments, {key: kernel.override}, {key: about})
 
 
-def honest_jobs(implementations: Sequence[str], choice: Choice, device: str, left_out: list[LeftOut]) -> Iterator[Job]:
+def honest_jobs(implementations: Sequence[str], choice: Choice, device: str, kept: Kept | None = None) -> Iterator[Job]:
+    """What is left out is noted in ``kept``, where it is given."""
     most = max(PER_OPERATOR[name] for name in implementations)
     for sample in samples(ALL, most, choice.takes, device):
         if isinstance(sample, LeftOut):
-            left_out.append(sample)
+            if kept is not None:
+                kept.leave_out(sample)
             continue
         names = [name for name in implementations if sample.rank < PER_OPERATOR[name] and applies(name, sample)]
         if names:
@@ -113,7 +119,7 @@ def _honest_job(implementations: Sequence[str], sample: Sample) -> Job:
     overrides, about = {}, {}
     for name in implementations:
         key = f"{name}/{sample.id}"
-        overrides[key] = "" if name == "device" else f"benchmarks.power.honest:{name}.{sample.api}"
+        overrides[key] = f"benchmarks.power.honest:{name}.{sample.api}" if hasattr(honest, name) else ""
         about[key] = {
             "kind": "honest",
             "id": sample.id,
@@ -127,11 +133,13 @@ def _honest_job(implementations: Sequence[str], sample: Sample) -> Job:
 
 
 class Kept:
-    """The calls that were judged already: one JSON line each, appended as they are judged, by every shard to its own
-    file; all are read."""
+    """The calls that were judged already, and what was left out: one JSON line each, appended as they are judged, by
+    every shard to its own file; all are read."""
 
-    def __init__(self, folder: Path, name: str, shard: str, fresh: bool) -> None:
+    def __init__(self, folder: Path, name: str, shard: str, fresh: bool, machine: str) -> None:
         self.rows: dict[str, dict[str, Any]] = {}
+        self._machine = machine
+        self._times: Counter[str] = Counter()
         folder.mkdir(parents=True, exist_ok=True)
         own = folder / f"{name}{shard.replace('/', 'of')}.jsonl"
         for path in sorted(folder.glob(f"{name}*.jsonl")):
@@ -145,10 +153,22 @@ class Kept:
 
     def add(self, job: Job, said: Mapping[str, Said]) -> None:
         for key, one in said.items():
-            row = {"key": key, "api": job.api, **job.about[key], **asdict(one)}
-            self.rows[key] = row
-            self._file.write(json.dumps(row) + "\n")
+            self._add({"key": key, "api": job.api, "machine": self._machine, **job.about[key], **asdict(one)})
         self._file.flush()
+
+    def leave_out(self, one: LeftOut) -> None:
+        key = f"left out/{one.operator}/{one.reason}"
+        self._times[key] += 1
+        self._add({"key": f"{key}/{self._times[key]}", "kind": "left out", **asdict(one)})
+
+    def left_out(self) -> list[LeftOut]:
+        rows = (row for row in self.rows.values() if row["kind"] == "left out")
+        return [LeftOut(row["operator"], row["reason"], row["count"]) for row in rows]
+
+    def _add(self, row: dict[str, Any]) -> None:
+        if row["key"] not in self.rows:
+            self.rows[row["key"]] = row
+            self._file.write(json.dumps(row) + "\n")
 
 
 def run(jobs: Iterator[Job], device: str, kept: Kept) -> None:
@@ -191,6 +211,21 @@ def realities(choice: Choice) -> dict[str, dict[str, Any]]:
     return found
 
 
+def execute(parts: Sequence[str], kind: str, device: str, choice: Choice, kept: Kept) -> None:
+    """Executes the parts that are asked for, as far as they are not kept yet."""
+    implementations = CPU_IMPLEMENTATIONS if kind == "cpu" else [kind]
+    if "wrong" in parts:
+        run(wrong_jobs(choice), device, kept)
+    if "honest" in parts:
+        run(honest_jobs(implementations, choice, device, kept), device, kept)
+    if "compiled" in parts:
+        run(honest_jobs(["compiled"], choice, device), device, kept)
+
+
+def machine_named(kind: str) -> str:
+    return torch.cuda.get_device_name() if kind == "cuda" else f"{platform.machine()} processor"
+
+
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=[], metavar="PART", help="operators or kernels whose name has it")
@@ -201,6 +236,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
     parser.add_argument("--scratch", type=Path, default=SCRATCH, help="where finished calls are kept for the next run")
     parser.add_argument("--json", type=Path, help="where the results go; the table is written beside them")
+    parser.add_argument("--tables", action="store_true", help="execute nothing: put together what is there")
+    parser.add_argument("--also", nargs="*", default=[], type=Path, metavar="FILE", help="results of other machines")
     arguments = parser.parse_args(argv)
     suffix = "" if arguments.device == "cpu" else f"_{arguments.device.partition(':')[0]}"
     arguments.json = arguments.json or RESULTS / f"power{suffix}.json"
@@ -216,21 +253,17 @@ def main(argv: list[str] | None = None) -> int:
         for name in PER_OPERATOR:
             PER_OPERATOR[name] = 1
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    kept = Kept(arguments.scratch, f"calls_{arguments.device.partition(':')[0]}_", arguments.shard, arguments.fresh)
+    kind = arguments.device.partition(":")[0]
+    machine = "" if arguments.tables else f"torch {torch.__version__}, {machine_named(kind)}"
+    kept = Kept(arguments.scratch, f"calls_{kind}_", arguments.shard, arguments.fresh, machine)
     choice = Choice(tuple(arguments.only), arguments.shard)
-    left_out: list[LeftOut] = []
-    started = time.process_time()
-    if "wrong" in arguments.part:
-        run(wrong_jobs(choice), arguments.device, kept)
-    implementations = CPU_IMPLEMENTATIONS if arguments.device == "cpu" else ["device"]
-    if "honest" in arguments.part:
-        run(honest_jobs(implementations, choice, arguments.device, left_out), arguments.device, kept)
-    if "compiled" in arguments.part:
-        run(honest_jobs(["compiled"], choice, arguments.device, []), arguments.device, kept)
+    if not arguments.tables:
+        execute(arguments.part, kind, arguments.device, choice, kept)
     if arguments.shard:
         return 0
-    document = tables.document(list(kept.rows.values()), wrong_kernels(), realities(choice), left_out)
-    document["CPU seconds"] = round(time.process_time() - started, 1)
+    document = tables.document(list(kept.rows.values()), wrong_kernels(), realities(choice), kept.left_out())
+    for path in arguments.also:
+        tables.add_honest(document, json.loads(path.read_text()))
     arguments.json.write_text(json.dumps(document, indent=1) + "\n")
     text = tables.markdown(document)
     arguments.json.with_suffix(".md").write_text(text)

@@ -27,6 +27,14 @@ HOW = (
     "the benchmark that these tools compute."
 )
 
+IMPLEMENTATIONS = (
+    "`decomposed` is torch's decompositions, `references` are its Python references (forward alone), `relaid` other "
+    "memory layouts, `threaded` four threads, `traced` torch.compile with inductor's decompositions and no generated "
+    "code (one operator in four), `compiled` torch.compile with inductor on the CPU (one operator in 36 and one "
+    "sample of each, for every call is a run of the C++ compiler), `cuda` torch's own kernels on a GPU, with cuDNN's "
+    "TF32 off.\n"
+)
+
 
 def document(
     rows: Sequence[Row], kernels: Sequence[Wrong], realities: dict[str, Row], left_out: Sequence[LeftOut]
@@ -43,6 +51,7 @@ def document(
     refused = Counter(f"{row['implementation']}: {_kind(row)}" for row in calls if row["raised"] or row["skipped"])
     return {
         "how": HOW,
+        "machine": "; ".join(sorted({row["machine"] for row in calls})) or "nothing",
         "wrong": {"summary": _power(wrong), "kernels": wrong},
         "honest": {
             "summary": {
@@ -53,7 +62,7 @@ def document(
             "dtypes": _alarms(honest, lambda row: row["dtype"]),
             "alarms": [_alarm(row) for row in honest if is_alarm(row["verdicts"]["calibrated"])],
             "not compared": _counted(honest, lambda row: row["reasons"].get("calibrated", ""), "NOT_COMPARED"),
-            "operators": len({row["operator"] for row in honest}),
+            "operators": sorted({row["operator"] for row in honest}),
         },
         "defects": [_defect(key, what, executed) for key, what in defects.items()],
         "refused": dict(refused.most_common(60)),
@@ -62,6 +71,26 @@ def document(
             reason: sorted({one.operator for one in left_out if one.reason == reason}) for reason in reasons
         },
     }
+
+
+def add_honest(found: Row, other: Row) -> None:
+    """Adds the honest calls of a document that was made on another machine to those of this one."""
+    ours, theirs = found["honest"], other["honest"]
+    for name in ("summary", "implementations", "dtypes", "not compared"):
+        ours[name] = _sum(ours[name], theirs[name])
+    ours["alarms"] += theirs["alarms"]
+    ours["operators"] = sorted({*ours["operators"], *theirs["operators"]})
+    found["defects"] += [row for row in other["defects"] if row["calls"]]
+    found["refused"] = _sum(found["refused"], other["refused"])
+    found["machine"] += f"; {', '.join(theirs['implementations'])}: {other['machine']}"
+
+
+def _sum(one: Any, other: Any) -> Any:
+    """Two trees of counts, added leaf by leaf."""
+    if not isinstance(one, dict):
+        return one + other
+    both = {key: _sum(one[key], other[key]) if key in one and key in other else None for key in {**one, **other}}
+    return {key: (one | other)[key] if value is None else value for key, value in both.items()}
 
 
 def _is_held_out(row: Row) -> bool:
@@ -188,12 +217,15 @@ def _rate(alarms: int, calls: int) -> str:
 
 def markdown(found: Row) -> str:
     parts = ["# Detection power and false alarms\n", found["how"] + "\n", _main_table(found)]
-    parts += ["## Wrong kernels found\n", _power_table(found), "## False alarms\n", _alarm_table(found)]
+    parts += ["## Wrong kernels found\n", _power_table(found)]
+    parts += ["## False alarms\n", IMPLEMENTATIONS, _alarm_table(found)]
     parts += [
         "## Every false alarm of `calibrated`\n",
         _alarm_list(found),
         "## Missed by `calibrated`\n",
         _missed(found),
+        "## Defects of honest implementations\n",
+        _defects(found),
     ]
     parts += ["## Not compared, refused, left out\n", _rest(found), "## Every wrong kernel\n", _kernels(found)]
     return "\n".join(parts)
@@ -209,7 +241,7 @@ def _main_table(found: Row) -> str:
     note = (
         f"{len({row['id'] for row in kernels})} wrong kernels of {len({row['api'] for row in kernels})} operators, "
         f"{len(kernels)} trials over dtypes; {every['calls'] if every else 0} honest calls of "
-        f"{found['honest']['operators']} operators of the database.\n"
+        f"{len(found['honest']['operators'])} operators of the database. Measured with {found['machine']}.\n"
     )
     return table(["standard", "wrong kernels found", "false alarms"], rows) + "\n" + note
 

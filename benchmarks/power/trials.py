@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
-from unittest import mock
 
 from torch import Tensor
 
@@ -106,8 +103,10 @@ def is_alarm(verdict: str) -> bool:
 
 def measure(case: Case, inputs: Inputs, target: Target) -> CaseMeasured:
     """The product's measurement of one case. It reads tensors from a Run or draws them; here they are handed to it."""
-    with handed(case, inputs):
-        return worker.measure_case(case, target)
+    try:
+        return worker.measure_executions(case, worker.execute_case(case, target, inputs=with_draw(case, inputs)))
+    except CannotExecute as error:
+        return _skipped(case, error)
 
 
 def measure_each(
@@ -115,11 +114,9 @@ def measure_each(
 ) -> dict[str, CaseMeasured]:
     """The same for several candidates of one case, the reference being executed once for all of them."""
     try:
-        with handed(case, inputs):
-            plain = worker.execute_case(case, Target("torch", "cpu"))
+        plain = worker.execute_case(case, Target("torch", "cpu"), inputs=with_draw(case, inputs))
     except CannotExecute as error:
-        skipped = CaseMeasured(case.key, Outcome(Status.UNSUPPORTED, str(error)), skipped=str(error))
-        return dict.fromkeys(targets, skipped)
+        return dict.fromkeys(targets, _skipped(case, error))
     changed = frozenset(array.alias for array in plain.honest.outputs.values() if array.alias)
     found = {}
     for name, target in targets.items():
@@ -130,10 +127,13 @@ def measure_each(
     return found
 
 
-def handed(case: Case, inputs: Inputs) -> AbstractContextManager[Any]:
-    """Within, the product is handed these tensors for its case; gradients that arrive it draws as always."""
-    arriving = inputs_for(replace(case, tensors=(), gradients=())).draw
-    return mock.patch.object(worker, "inputs_for", return_value=replace(inputs, draw=arriving))
+def with_draw(case: Case, inputs: Inputs) -> Inputs:
+    """The same tensors; gradients that arrive are drawn as the product always draws them."""
+    return replace(inputs, draw=inputs_for(replace(case, tensors=(), gradients=())).draw)
+
+
+def _skipped(case: Case, error: CannotExecute) -> CaseMeasured:
+    return CaseMeasured(case.key, Outcome(Status.UNSUPPORTED, str(error)), skipped=str(error))
 
 
 class Trial:

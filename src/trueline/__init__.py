@@ -5,6 +5,7 @@ The names below are the public interface. Importing trueline imports no framewor
 
 from trueline._version import __version__
 from trueline.campaign import CheckReport, check, load_check
+from trueline.campaign.profile import ProfileReport, profile
 from trueline.capture import Capture, capture, seed_all
 from trueline.diagnose import Comparison
 from trueline.diagnose import compare_runs as compare
@@ -17,6 +18,7 @@ __all__ = [
     "Capture",
     "CheckReport",
     "Comparison",
+    "ProfileReport",
     "Run",
     "TruelineError",
     "Verdict",
@@ -26,5 +28,6 @@ __all__ = [
     "compare",
     "load_check",
     "open_run",
+    "profile",
     "seed_all",
 ]

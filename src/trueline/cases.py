@@ -86,27 +86,35 @@ class Target:
     """Where a Case is executed, written ``framework:device/dtype``: ``torch:cuda:0/bfloat16``, ``torch:cpu``.
 
     Without a dtype the Case keeps its own. ``overrides`` maps an API to ``module:function``, which is called in its
-    place.
+    place. ``simulated``, written ``paddle:cpu/bfloat16+simulated``: a call that has no kernel in the dtype is computed
+    in float32, from inputs that were rounded to it, and what comes out is rounded to it.
     """
 
     framework: str
     device: str
     dtype: str = ""
     overrides: Mapping[str, str] = field(default_factory=dict)
+    simulated: bool = False
 
     @classmethod
     def parse(cls, text: str, overrides: Mapping[str, str] | None = None) -> Target:
         place, _, dtype = text.partition("/")
+        dtype, _, how = dtype.partition("+")
         framework, _, device = place.partition(":")
-        if framework not in ("torch", "paddle") or not device:
+        if framework not in ("torch", "paddle") or not device or "+" in device:
             raise UsageError(f"{text!r} is not a target; write framework:device or framework:device/dtype, for example "
                              "torch:cpu, torch:cuda:0/bfloat16 or paddle:gpu/float32")  # fmt: skip
         if dtype and not dtype_named(dtype).is_float:
             raise UsageError(f"{text!r}: {dtype} is not a floating-point type")
-        return cls(framework, device, dtype_named(dtype).name if dtype else "", dict(overrides or {}))
+        if how not in ("", "simulated"):
+            raise UsageError(f"{text!r}: after the dtype only +simulated may stand, not +{how}")
+        if how and dtype_named(dtype or "float32").itemsize >= 4:
+            raise UsageError(f"{text!r}: float32 simulates narrower types, for example /bfloat16+simulated")
+        return cls(framework, device, dtype_named(dtype).name if dtype else "", dict(overrides or {}), bool(how))
 
     def __str__(self) -> str:
-        return f"{self.framework}:{self.device}" + (f"/{self.dtype}" if self.dtype else "")
+        dtype = f"/{self.dtype}" if self.dtype else ""
+        return f"{self.framework}:{self.device}{dtype}" + ("+simulated" if self.simulated else "")
 
 
 class Status(str, Enum):
@@ -122,12 +130,14 @@ class Status(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What executing a Case on a Target gave, without its tensors. ``reason`` is one line, empty where it returned."""
+    """What executing a Case on a Target gave, without its tensors. ``reason`` is one line, empty where it returned.
+    ``simulated`` says why its dtype was simulated; empty where it was not."""
 
     status: Status
     reason: str = ""
     seconds: float = 0.0
     peak_bytes: int = 0
+    simulated: str = ""
 
 
 @dataclass(frozen=True, slots=True)

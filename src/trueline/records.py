@@ -241,12 +241,23 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
+class ErrorRatio:
+    """One metric of the candidate's and of a peer's error against the same gold, and the one in units of the other."""
+
+    metric: str
+    candidate: float
+    baseline: float
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class TensorComparison:
     """One tensor leaf of a pair of calls, measured and judged.
 
     ``distance`` is |reference - candidate| / |reference| in the L2 norm: exact where both sides kept the tensor,
     else estimated from the sketches (``estimated``). ``limit`` is the largest distance that honest arithmetic
-    explains here; None where there is none.
+    explains here; None where there is none. In a three-way comparison ``baseline`` is the peer's tensor and ``errors``
+    holds the candidate's errors in units of the peer's. ``numbers`` are those that a standard of another tool took.
     """
 
     role: Role
@@ -259,6 +270,9 @@ class TensorComparison:
     estimated: bool = False
     limit: float | None = None
     measurement: Measurement | None = None
+    baseline: TensorRecord | None = None
+    errors: tuple[ErrorRatio, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

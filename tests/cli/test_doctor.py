@@ -52,3 +52,23 @@ def test_no_framework_is_imported() -> None:
 def test_versions_compare_as_numbers() -> None:
     assert machine._numbers("2.13.0+cpu") == (2, 13)
     assert machine._numbers("2.4") < machine._numbers("2.13")
+
+
+def test_what_paddle_was_built_for_and_which_devices_plugins_bring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read from its files: nothing is imported to find it out."""
+    folder = tmp_path / "paddle" / "version"
+    folder.mkdir(parents=True)
+    (tmp_path / "paddle" / "__init__.py").write_text("raise RuntimeError('imported')")
+    (folder / "__init__.py").write_text("full_version = '3.3.1'\ncuda_version     = '12.9'\nhip_version      = None\n")
+    plugins = tmp_path / "paddle_custom_device"
+    plugins.mkdir()
+    (plugins / "libpaddle-custom-npu.so").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv("CUSTOM_DEVICE_ROOT", raising=False)
+    monkeypatch.delitem(sys.modules, "paddle", raising=False)
+    monkeypatch.setattr(machine, "FRAMEWORKS", {"paddle": ("1.0", ("numpy",))})
+    found = {check.name: check.detail for check in machine.examine()}
+    assert found["paddle"].endswith("built for CUDA 12.9 (not imported)")
+    assert found["paddle custom devices"] == "npu"

@@ -305,3 +305,27 @@ def test_ptdbg_looks_at_outputs_alone(tmp_path: Path) -> None:
     assert report.verdict is Verdict.FAIL
     with pytest.raises(UsageError, match="honest, ptdbg"):
         compare_runs(tmp_path / "a", tmp_path / "b", standard="nonsense")
+
+
+@pytest.mark.parametrize("data", MODES)
+def test_nothing_is_relative_to_zero(tmp_path: Path, data: str) -> None:
+    """Where a sum vanishes, what is left of it is measured by what was summed."""
+    x, zero = array(32, 32), np.zeros((32, 32), np.float32)
+    for left_over, verdict in ((1e-9, Verdict.PASS), (1e-3, Verdict.FAIL), (100.0, Verdict.FAIL)):
+        specs = [Spec("torch.sub", [x, x], [out]) for out in (zero, np.full_like(zero, left_over))]
+        report = compare(tmp_path / str(left_over), [specs[0]], [specs[1]], data)
+        assert report.verdict is verdict, report.calls[0].reason
+
+
+def test_outputs_of_another_dtype_or_shape_are_faults_whatever_their_numbers(tmp_path: Path) -> None:
+    x = array(8, 8)
+    for name, other, words in (("dtype", x.astype(np.float64), "is float64"), ("shape", x.reshape(4, 16), "[4, 16]")):
+        report = compare(tmp_path / name, [Spec("torch.relu", [x], [x])], [Spec("torch.relu", [x], [other])])
+        assert report.verdict is Verdict.FAIL
+        assert words in report.calls[0].reason
+    half = bfloat16(x)
+    report = compare(tmp_path / "cast", [Spec("torch.Tensor.to", [x], [x])], [Spec("torch.Tensor.to", [x], [half])])
+    assert report.verdict is Verdict.PASS
+    asked = [Spec("torch.sum", [x], [out], kwargs={"dtype": {"$dtype": name}}) for name, out in
+             (("float32", x.sum(0)), ("float64", x.sum(0).astype(np.float64)))]  # fmt: skip
+    assert compare(tmp_path / "asked", [asked[0]], [asked[1]]).verdict is Verdict.PASS

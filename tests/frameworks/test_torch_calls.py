@@ -63,6 +63,7 @@ def record(program: Program, monkeypatch: pytest.MonkeyPatch, *, extension: bool
         finally:
             watcher.pause()
     watcher.close()
+    book.collect()
     return book
 
 

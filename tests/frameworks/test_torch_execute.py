@@ -16,6 +16,7 @@ from trueline.cases import Status, Target  # noqa: E402
 from trueline.errors import UsageError  # noqa: E402
 from trueline.frameworks.base import ArrayIn, CannotExecute, Executed  # noqa: E402
 from trueline.frameworks.torch.execute import TorchExecutor  # noqa: E402
+from trueline.frameworks.torch.execute_facts import tensor_float, with_device_defaults  # noqa: E402
 
 GELU = "torch.nn.functional.gelu"
 
@@ -329,3 +330,39 @@ def test_a_device_that_is_not_there() -> None:
 def test_a_reference_in_a_low_dtype_is_refused() -> None:
     with pytest.raises(UsageError, match="float64"):
         TorchExecutor(Target.parse("torch:cpu"), Target.parse("torch:cpu/bfloat16"))
+
+
+@pytest.mark.parametrize(
+    ("api", "device", "kwargs", "expected"),
+    [
+        ("torch.linalg.lstsq", "cuda", {}, {"driver": "gels"}),
+        ("torch.linalg.lstsq", "cuda", {"driver": "gelsy"}, {"driver": "gelsy"}),
+        ("torch.linalg.lstsq", "cpu", {}, {}),
+        ("torch.linalg.inv", "cuda", {}, {}),
+    ],
+)
+def test_defaults_of_a_device_hold_for_all(
+    api: str, device: str, kwargs: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert with_device_defaults(api, (1, 2), kwargs, device) == expected
+
+
+@pytest.mark.parametrize("switched", [True, False])
+def test_tf32_is_noted_where_its_switch_is_on(switched: bool) -> None:
+    switches = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    before = [one.allow_tf32 for one in switches]
+    expected = {
+        "torch.nn.functional.conv2d": "cudnn",
+        "torch.lstm": "cudnn",
+        "torch.matmul": "matmul",
+        "torch.relu": "",
+    }
+    try:
+        for one in switches:
+            one.allow_tf32 = switched
+        for api, switch in expected.items():
+            assert tensor_float(api, "cuda") == (switch if switched else "")
+            assert tensor_float(api, "cpu") == ""
+    finally:
+        for one, value in zip(switches, before, strict=True):
+            one.allow_tf32 = value

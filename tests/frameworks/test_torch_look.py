@@ -5,6 +5,7 @@ Everything runs against both implementations, the C extension and Python.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import random
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from trueline.frameworks.torch import readers  # noqa: E402
 from trueline.frameworks.torch.fast import KNOWN_DTYPES, fast_looks  # noqa: E402
 from trueline.frameworks.torch.tensors import TensorDesk  # noqa: E402
 from trueline.numerics import cpu  # noqa: E402
+from trueline.numerics.cuda_driver import Kernel, Program  # noqa: E402
 from trueline.numerics.layout import DESCRIPTOR  # noqa: E402
 from trueline.records import Data  # noqa: E402
 
@@ -415,8 +417,9 @@ def test_taking_a_storage_out_of_a_group(implementation: str) -> None:
         held = group.add(tensor, number, 10 + number % 2, known, True)
     assert held == group.bytes == 5 * 4 * tensors[0].numel()
     assert [(number, taken is tensors[number]) for taken, number in group.take(11)] == [(1, True), (3, True)]
-    assert group.numbers == [0, 2, 4]
-    assert group.places == [10, 10, 10]
+    assert group.numbers.tolist() == [0, 2, 4]
+    assert group.rows.places == [10, 10, 10]
+    assert group.holds({10, 11, 12}) == {10}
     assert len(group.rows) == len(group.tensors) == 3
     table = group.descriptors()
     assert table["pointer"].tolist() == [tensors[position].data_ptr() for position in (0, 2, 4)]
@@ -451,13 +454,48 @@ def test_rows_fill_the_tables_of_a_device_as_far_as_they_go() -> None:
     complex_codes = 1 << DTYPES["complex64"].code
     shares = (4, 20, 8192, 8, 4096, complex_codes)  # rows, blocks, elements of a block, blocks of a tensor, of a span
     ends, table = np.zeros(4, np.int32), np.zeros(4, DESCRIPTOR)
-    assert group.rows.fill(0, ends.ctypes.data, table.ctypes.data, shares) == (4, 8, [3])
+    assert group.rows.fill(0, ends.ctypes.data, table.ctypes.data, shares, 0, 0) == (4, 8, [3], 0)
     # 70,000 elements would be nine blocks; eight is the most, so each has three spans of 4,096
     assert ends.tolist() == [1, 1, 7, 8]
     assert table.tobytes() == group.descriptors()[:4].tobytes()
-    assert group.rows.fill(4, ends.ctypes.data, table.ctypes.data, shares) == (2, 3, [4])
+    assert group.rows.fill(4, ends.ctypes.data, table.ctypes.data, shares, 0, 0) == (2, 3, [4], 0)
     assert ends.tolist() == [0, 3, 2**31 - 1, 2**31 - 1]
     assert table["numel"][:2].tolist() == [0, 9_000]
+
+
+@pytest.mark.parametrize(("room", "refused", "sent"), [(8, None, 1), (3, None, 0), (8, "copy", 0), (8, "launch", 0)])
+def test_rows_send_their_table_by_a_program(room: int, refused: str | None, sent: int) -> None:
+    if fast_looks() is None:
+        pytest.skip("the C extension was not built")
+    done: list[tuple[Any, ...]] = []
+
+    def copy(*arguments: Any) -> int:
+        done.append(("copy", *arguments))
+        return int(refused == "copy")
+
+    def launch(function: int, programs: int, *rest: Any) -> int:
+        done.append((function, programs, rest[2], rest[5], rest[6], result.value))
+        return int(refused == "launch")
+
+    words, whole = ctypes.c_uint, ctypes.c_void_p
+    copier = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, whole, ctypes.c_size_t, whole)(copy)
+    launcher = ctypes.CFUNCTYPE(ctypes.c_int, whole, *[words] * 7, *[whole] * 3)(launch)
+    result = ctypes.c_uint64(0)
+    program = Program(
+        ctypes.cast(copier, whole).value, ctypes.cast(launcher, whole).value, 77, 5000, 16, Kernel(1, 128, 11, 0),
+        Kernel(2, 256, 22, 0), ctypes.addressof(result), room,
+    )  # fmt: skip
+    group = readers.Group()
+    tensor = torch.zeros(30_000)
+    group.add(tensor, 0, 0, KNOWN_DTYPES[tensor.dtype], True)
+    ends, table = np.zeros(4, np.int32), np.zeros(4, DESCRIPTOR)
+    shares = (4, 9, 8192, 8, 4096, 0)
+    address = ctypes.addressof(program)
+    filled = group.rows.fill(0, ends.ctypes.data, table.ctypes.data, shares, address, 900)
+    assert filled == (1, 4, [], sent)
+    copied = ("copy", 5000, ends.ctypes.data, 16 + DESCRIPTOR.itemsize, 77)
+    expected = [copied, (1, 4, 128, 11, 77, 0), (2, 1, 256, 22, 77, 900)]
+    assert done == {None: expected if sent else [], "copy": expected[:1], "launch": expected[:2]}[refused]
 
 
 def test_a_table_of_a_device_ends_where_its_blocks_do() -> None:
@@ -469,8 +507,8 @@ def test_a_table_of_a_device_ends_where_its_blocks_do() -> None:
         group.add(tensor, number, number, KNOWN_DTYPES[tensor.dtype], True)
     ends, table = np.zeros(4, np.int32), np.zeros(4, DESCRIPTOR)
     shares = (4, 9, 8192, 8, 4096, 0)
-    assert group.rows.fill(0, ends.ctypes.data, table.ctypes.data, shares)[:2] == (2, 8)
-    assert group.rows.fill(2, ends.ctypes.data, table.ctypes.data, shares)[:2] == (1, 4)
+    assert group.rows.fill(0, ends.ctypes.data, table.ctypes.data, shares, 0, 0)[:2] == (2, 8)
+    assert group.rows.fill(2, ends.ctypes.data, table.ctypes.data, shares, 0, 0)[:2] == (1, 4)
 
 
 class Story:

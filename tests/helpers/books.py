@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from trueline.frameworks.base import Tally
+import numpy as np
+
+from trueline.frameworks.base import Source, Tally
 
 
 class Blank:
@@ -13,8 +15,16 @@ class Blank:
     def __init__(self) -> None:
         self.calls: list[int] = []
         self.visits: list[int] = []
+        self.sources: list[Source] = []
         self.missing: list[tuple[int, str]] = []
         self.step = 0
         self.tally = Tally()
         self.next_call = itertools.count().__next__
         self.next_tensor = itertools.count().__next__
+
+    def collect(self) -> None:
+        """Takes over what the sources hold."""
+        for source in self.sources:
+            calls, visits = source()
+            self.calls += np.frombuffer(calls, dtype=np.int64).tolist()
+            self.visits += np.frombuffer(visits, dtype=np.int64).tolist()

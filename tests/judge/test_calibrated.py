@@ -397,3 +397,21 @@ def test_the_largest_number_of_the_dtype_is_not_that_of_the_gold() -> None:
     assert trial.judge(wrong).verdict is Verdict.FAIL
     trial.gold = np.nan_to_num(given.astype(np.float32)).astype(np.float64)  # and those of moved inputs as before
     assert trial.judge(wrong).verdict is Verdict.FAIL
+
+
+# Words
+
+
+@pytest.mark.parametrize(("digits", "named"), [(11, True), (4, False)])
+def test_tf32_is_named_where_it_explains_the_error(digits: int, named: bool) -> None:
+    trial = matrices("float32")
+    left, right = (np.round(one * 2.0**digits) / 2.0**digits for one in trial.inputs)
+    evidence = trial.judge(rounded(left @ right, "float32")).evidence
+    said = {}
+    for switch in ("", "tf32_matmul", "tf32_cudnn"):
+        numbers = {**evidence.numbers, **({switch: 1.0} if switch else {})}
+        said[switch] = Calibrated().judge_tensor(replace(evidence, numbers=numbers), ANY)
+    assert {one.verdict for one in said.values()} == {Verdict.FAIL}
+    assert "TF32" not in said[""].reason
+    assert ("torch.backends.cuda.matmul.allow_tf32 is on" in said["tf32_matmul"].reason) is named
+    assert ("torch.backends.cudnn.allow_tf32 is on" in said["tf32_cudnn"].reason) is named

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trueline.ops import Kind, facts_of
-from trueline.ops.accumulation import listed_operators, terms_of
+from trueline.ops.accumulation import listed_operators, roundings_of, terms_of
 from trueline.ops.binding import signature
 from trueline.ops.catalogue.language import Row, T, cases_of, op
 
@@ -52,3 +52,21 @@ def test_facts() -> None:
     assert facts_of("torch.Tensor.transpose").moves
     assert facts_of("torch.round").discontinuous
     assert not facts_of("torch.exp").discontinuous and not facts_of("torch.exp").moves
+
+
+@pytest.mark.parametrize(
+    ("row", "digits", "roundings"),
+    [
+        (op("torch.cumsum", T(400, 3), 0), 24, 400.0),
+        (op("torch.cumsum", T(400, 3), 0), 8, 1.0),  # half precision is to be summed in float32
+        (op("torch.fft.rfft", T(4, 1024)), 11, 36.0),
+        (op("torch.fft.rfft", T(4, 1024)), 24, 1.0),  # where torch's kernel for CPUs is the measure
+        (op("torch.linalg.cond", T(5, 5)), 24, 5.0),
+        (op("torch.sum", T(400, 3), 0), 24, 1.0),
+    ],
+    ids=lambda value: value.api if isinstance(value, Row) else str(value),
+)
+def test_roundings_that_follow_each_other(row: Row, digits: int, roundings: float) -> None:
+    (case,) = cases_of([row], "float32")
+    shapes = {spec.path: spec.shape for spec in case.tensors}
+    assert roundings_of(case.api, case.arguments, shapes, digits) == roundings

@@ -25,6 +25,10 @@ ARGUMENTS = {
     "simplex_along": "(1)",
     "pivots": "(4)",
     "chosen": "(5)",
+    "classes": "(5)",
+    "segments": "(5)",
+    "parts": "(20)",
+    "sizes": "(4, 1)",
 }
 SHAPES = {"boxes": (3, 4), "offsets": (4,), "packed_factors": (2, 4, 4)}
 

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from trueline.replay.serve import Spent
+
 
 def maker(setup: dict[str, Any], announce: Callable[[str], None]) -> Callable[[Any], Any]:
     seen: list[Any] = []
@@ -51,6 +53,8 @@ def do(payload: dict[str, Any], seen: list[Any]) -> Any:
             pieces.append(os.urandom(1000) * 100)
     elif what == "exit":
         sys.exit(3)
+    elif what == "lose the device":
+        raise Spent("CUDA error: device-side assert triggered")
     elif what == "vanish":
         os._exit(0)
     elif what == "raise":

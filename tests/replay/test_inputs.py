@@ -11,10 +11,10 @@ import pytest
 
 from trueline.cases import Case, TensorSpec
 from trueline.dtypes import DTYPES, dtype_named
-from trueline.frameworks.base import ArrayIn
+from trueline.frameworks.base import ArrayIn, Inputs
 from trueline.numerics import statistics, widen
-from trueline.replay.inputs import drawn, inputs_for, perturbed
-from trueline.replay.narrow import narrow
+from trueline.numerics.narrow import narrow
+from trueline.replay.inputs import drawn, inputs_for, nudged, perturbed
 from trueline.replay.stream import Stream
 
 FLOATS = [name for name, row in DTYPES.items() if row.is_float]
@@ -163,8 +163,9 @@ def test_rounding_to_bfloat16_happens_once() -> None:
     assert widen(narrow(value, dtype_named("bfloat16")), dtype_named("bfloat16")) == 1.0 + 2.0**-7
 
 
-def test_perturbed_inputs_move_by_one_rounding_and_stay_in_range() -> None:
+def test_perturbed_inputs_move_by_one_rounding_to_opposite_sides() -> None:
     values = np.random.default_rng(0).random((30, 30)).astype("f4")
+    values[0, 0] = 1.0
     case = Case("torch.log", {"args": [{"$t": 0}], "kwargs": {}}, (TensorSpec("args.0", "float32", (30, 30)),))
     inputs = inputs_for(case)
     inputs = type(inputs)({"args.0": ArrayIn(values, "float32"), "args.1": ArrayIn(np.arange(3), "int64")})
@@ -173,10 +174,28 @@ def test_perturbed_inputs_move_by_one_rounding_and_stay_in_range() -> None:
     assert first.tensors["args.0"].dtype == "float64" and first.settled
     change = np.abs(moved / values.astype("f8") - 1)
     assert change.max() == pytest.approx(2.0**-24, rel=1e-6)
-    assert np.count_nonzero(change) >= values.size - 2
-    assert moved.max() <= values.max() and moved.min() >= values.min()
-    assert not np.array_equal(moved, second.tensors["args.0"].bits)
+    assert np.count_nonzero(change) == values.size - 1 and moved[0, 0] == 1.0  # a probability must not be more
+    assert np.array_equal(moved + second.tensors["args.0"].bits, 2 * values.astype("f8"))
     assert first.tensors["args.1"].bits is inputs.tensors["args.1"].bits
+
+
+@pytest.mark.parametrize(
+    ("values", "still"), [([1.0, 1.0], 0), ([-1.0, 0.5, 1.0], 2), ([1.0, 2.0], 1), ([0.5, 1.5], 0)]
+)
+def test_only_ones_that_end_a_range_stay(values: list[float], still: int) -> None:
+    inputs = Inputs({"args.0": ArrayIn(np.array(values, "f4"), "float32")}, settled=True)
+    for moved in (*perturbed(inputs, "float32", seed=1, rounds=3), *nudged(inputs, seed=1)):
+        assert np.count_nonzero(moved.tensors["args.0"].bits == values) == still
+
+
+def test_neighbours_are_of_the_same_dtype() -> None:
+    bits = narrow(np.linspace(-3.0, 5.0, 99), dtype_named("bfloat16"))
+    inputs = Inputs({"args.0": ArrayIn(bits, "bfloat16"), "args.1": ArrayIn(np.arange(3), "int64")}, settled=True)
+    for moved in nudged(inputs, seed=0):
+        one = moved.tensors["args.0"]
+        assert (one.dtype, one.bits.dtype) == ("bfloat16", bits.dtype)
+        assert (one.bits != bits).all() and np.abs(one.bits.astype(int) - bits).max() <= 2
+        assert moved.tensors["args.1"].bits is inputs.tensors["args.1"].bits
 
 
 def test_perturbations_follow_the_dtype_that_was_worked_in() -> None:

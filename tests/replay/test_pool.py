@@ -72,6 +72,7 @@ def test_jobs_are_done_and_noise_breaks_nothing(workers: int) -> None:
         ("abort", Status.CRASHED, "SIGABRT: assertion `x > 0` failed"),
         ("exit", Status.CRASHED, "sys.exit(3)"),
         ("vanish", Status.CRASHED, "exit code 0"),
+        ("lose the device", Status.CRASHED, "device-side assert"),
         ("eat", Status.OUT_OF_MEMORY, "MemoryError"),
     ],
 )

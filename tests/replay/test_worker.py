@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from trueline.cases import Case, CaseMeasured, Evidence, Status, Target, TensorSpec  # noqa: E402
 from trueline.judge.checks import check_standard_named, judge_case  # noqa: E402
 from trueline.records import Verdict  # noqa: E402
-from trueline.replay.worker import Options, execute_case, measure_case  # noqa: E402
+from trueline.replay.worker import Options, execute_case, measure_case, measure_executions  # noqa: E402
 
 GELU = "torch.nn.functional.gelu"
 KERNELS = "tests.helpers.wrong_kernels"
@@ -131,6 +131,65 @@ def test_without_an_honest_kernel_the_rounded_gold_stands_in() -> None:
     assert verdict(case, found) is Verdict.PASS
     wrong = measured(case, overrides={"torch.linalg.inv": f"{KERNELS}:inverse_too_large"})
     assert verdict(case, wrong) is Verdict.FAIL
+
+
+def test_a_reference_that_is_wrong_does_not_excuse_a_kernel_that_is_as_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = torch.sin
+
+    def wrong(x: Any) -> Any:
+        return real(x) if x.dtype is torch.float64 else real(x) + 0.25
+
+    monkeypatch.setattr(torch, "sin", wrong)
+    case = case_for("torch.sin", (32, 32), backward=False)
+    found = measured(case)
+    assert by_part(found, "output").numbers["honest_excess"] > 100
+    result = judge_case(case, found, check_standard_named("calibrated"))
+    assert result.verdict is Verdict.FAIL and "was not trusted" in result.reason
+
+
+def test_rounding_noise_of_the_reference_is_trusted() -> None:
+    """The gradient is the exponential of a difference of large numbers."""
+    case = case_for("torch.special.log_ndtr", (17, 31))
+    case = replace(case, tensors=(replace(case.tensors[0], domain="uniform(-30, 5)"),))
+    found = measured(case)
+    assert not any("honest_excess" in one.numbers for one in found.evidence)
+    assert verdict(case, found) is Verdict.PASS
+
+
+def test_gradients_at_nan_are_free_where_an_operator_is_made_of_pieces() -> None:
+    case = case_for("torch.nn.functional.hardtanh", (64,))
+    case = replace(case, tensors=(replace(case.tensors[0], domain="normal nan inf"),))
+    executions = execute_case(case, Target.parse("torch:cpu"))
+    candidate, given = executions.candidate, np.isnan(executions.inputs.tensors["args.0"].bits)
+    gradient = candidate.gradients["args.0"]
+    assert given.any() and gradient.bits is not None
+    passed = {"args.0": replace(gradient, bits=np.where(given, np.float32(3), gradient.bits))}
+    judged = {}
+    for place, gradients in (("at NaN", passed), ("elsewhere", {"args.0": replace(gradient, bits=gradient.bits + 3)})):
+        other = replace(executions, candidate=replace(candidate, gradients=gradients))
+        judged[place] = verdict(case, measure_executions(case, other))
+    assert judged == {"at NaN": Verdict.PASS, "elsewhere": Verdict.FAIL}
+
+
+def test_statistics_for_the_backward_may_be_wider_or_left_out() -> None:
+    """A device keeps what its own backward needs."""
+    case = case_for("torch.native_layer_norm", (6, 8), dtype="bfloat16", backward=False)
+    case = replace(case, arguments={"args": [{"$t": 0}, [8], None, None, 1e-5], "kwargs": {}})
+    executions = execute_case(case, Target.parse("torch:cpu"))
+    outputs = dict(executions.candidate.outputs)
+    gold = executions.gold.outputs["out.1"].bits
+    assert gold is not None
+    single = gold.astype(np.float32)
+    forms = {
+        "wider": replace(outputs["out.1"], bits=single, dtype="float32"),
+        "wrong": replace(outputs["out.1"], bits=single + 1, dtype="float32"),
+        "left out": replace(outputs["out.1"], bits=single.reshape(-1)[:0], shape=(0,), dtype="float32"),
+    }
+    judged = {}
+    for name, form in forms.items():
+        candidate = replace(executions.candidate, outputs={**outputs, "out.1": form})
+        judged[name] = verdict(case, measure_executions(case, replace(executions, candidate=candidate)))
+    assert judged == {"wider": Verdict.PASS, "wrong": Verdict.FAIL, "left out": Verdict.NOT_COMPARED}
 
 
 def test_indices_are_compared_by_what_they_select() -> None:

@@ -99,6 +99,7 @@ class FakeComparison:
         self.api, self.module = api, module
         self.standard = "honest"
         self.reference, self.candidate = run("good"), run("bad")
+        self.baseline: Any = None
         self.notes = ["torch 2.12.0 and 2.13.0 are compared"]
         self.unmatched: Any = {"extra": 1, "missing": 0, "ranks": {0: {"extra": 1, "missing": 0}}}
         self.missing_ranks: Any = {"reference": (), "candidate": ()}

@@ -1,6 +1,6 @@
 """Checking many cases: plan, execute in worker processes, keep a ledger, resume, judge, keep what failed.
 
-    sources    Runs and operators -> cases
+    sources    Runs, config lines and operators -> cases
     ledger     what was done, on disk
     check      the whole of it; judging again what was kept
     execute    the same without a reference: outputs and gradients as a Run

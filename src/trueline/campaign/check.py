@@ -20,7 +20,6 @@ from trueline.events import Progress
 from trueline.judge.checks import DEFAULT_CHECK_STANDARD, CheckStandard, check_standard_named, judge_case
 from trueline.records import Verdict
 
-DEFAULT_REFERENCE = "torch:cpu/float64"
 DEFAULT_TIMEOUT = 120.0
 MEASURE_JOBS = "trueline.replay.jobs:measuring"
 """What workers do; by name, so that this process needs no framework."""
@@ -58,7 +57,7 @@ def check(
     source: Source | Sequence[Source] = (),
     *,
     target: str,
-    reference: str = DEFAULT_REFERENCE,
+    reference: str | None = None,
     standard: str | CheckStandard = DEFAULT_CHECK_STANDARD,
     overrides: Mapping[str, str] | None = None,
     ops: str | Sequence[str] | None = None,
@@ -76,11 +75,13 @@ def check(
         report = trueline.check("runs/a", target="torch:cuda/bfloat16")
         report.verdict, report.counts, report.failures
 
-    ``source`` is the folder of a Run, or several; ``ops`` are patterns of operators for which cases are made without
-    any capture. ``overrides`` maps an API to ``module:function``, which is called in its place. Cases run in
-    ``workers`` processes (default: one a core; 0: in this process, for debugging), each with ``timeout`` seconds and
-    ``memory`` gigabytes. ``limit`` stops after so many cases. ``out`` keeps everything in a folder and goes on there
-    where a check was stopped; ``save_failures`` also keeps inputs, outputs and a script for each failure.
+    ``source`` is the folder of a Run, a file of config lines or a pattern of such, or several; ``ops`` are patterns of
+    operators for which cases are made without any capture. ``reference`` is what is trusted: by default the target's
+    own framework on the CPU; one of another framework judges the calls that both have. ``overrides`` maps an API to
+    ``module:function``, which is called in its place. Cases run in ``workers`` processes (default: one a core; 0: in
+    this process, for debugging), each with ``timeout`` seconds and ``memory`` gigabytes. ``limit`` stops after so many
+    cases. ``out`` keeps everything in a folder and goes on there where a check was stopped; ``save_failures`` also
+    keeps inputs, outputs and a script for each failure.
     """
     request = request_of(target, reference, overrides, seed, source, ops)
     judge = check_standard_named(standard)
@@ -153,15 +154,18 @@ class Request:
 
 def request_of(
     target: str,
-    reference: str,
+    reference: str | None,
     overrides: Mapping[str, str] | None,
     seed: int,
     source: Source | Sequence[Source],
     ops: str | Sequence[str] | None,
 ) -> Request:
     """Understands what was asked for and gathers the cases."""
-    candidate, trusted = Target.parse(target, overrides), Target.parse(reference)
+    candidate = Target.parse(target, overrides)
+    trusted = Target.parse(reference or f"{candidate.framework}:cpu/float64")
     version = framework_version(candidate.framework)
+    if trusted.framework != candidate.framework:
+        version += f", reference {trusted.framework} {framework_version(trusted.framework)}"
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     patterns = [ops] if isinstance(ops, str) else list(ops or ())
     plan = plan_of(sources, patterns, seed, candidate)
@@ -171,7 +175,11 @@ def request_of(
 
 def _check_overrides_are_used(target: Target, plan: Plan) -> None:
     """An override that replaces nothing would let everything pass."""
-    apis = {case.api for case in plan.cases}
+    if not target.overrides:
+        return
+    from trueline.replay.translated import api_on
+
+    apis = {name for case in plan.cases for name in (case.api, api_on(case, target))}
     for api in target.overrides:
         if api not in apis:
             near = sorted(name for name in apis if name.rpartition(".")[2] == api.rpartition(".")[2])

@@ -2,7 +2,8 @@
 
     failures/<key>/inputs.safetensors     what the call was given, gradients that arrived among it
     failures/<key>/outputs.safetensors    what it gave, with the honest outputs and the gold
-    failures/<key>/repro.py               shows it again with plain torch (and repro.safetensors, where it needs that)
+    failures/<key>/repro.py               shows it again with plain torch or paddle, or both (and repro.safetensors,
+                                          where it needs that)
     failures/<key>/failure.json           what is known of it, and whether the script was seen to show it
 
 Each script is run once, in a process of its own, before anybody is told of it.
@@ -30,11 +31,15 @@ from trueline.dtypes import dtype_named
 from trueline.events import Progress
 from trueline.judge.checks import CheckStandard, judge_case
 from trueline.numerics import widen
+from trueline.ops.mapping.translate import framework_of, translate
 from trueline.records import Verdict
 from trueline.replay.reduce import Reduction
 from trueline.replay.serial import case_to_json, measured_from_json, plain, target_to_json
+from trueline.replay.translated import is_foreign
 from trueline.report.repro import Repro, ReproTensor, repro_script
+from trueline.report.repro_frameworks import Side
 from trueline.report.repro_source import NotWritable
+from trueline.tree import tensor_paths
 
 if TYPE_CHECKING:
     from trueline.campaign.check import CheckReport, PoolSettings
@@ -88,7 +93,7 @@ def save_failures(
         SAVE_JOBS, setup, workers=1, timeout=settings.timeout, memory=settings.memory, environment=settings.environment
     ) as pool:
         for number, result in enumerate(waiting):
-            saver = _Saver(result, target, standard, settings, pool, _folder(report.folder, result))
+            saver = _Saver(result, (target, reference), standard, settings, pool, _folder(report.folder, result))
             saved.append(saver.save(seconds))
             if progress is not None:
                 progress("failures kept", number + 1, len(waiting))
@@ -116,7 +121,7 @@ class _Saver:
     def __init__(
         self,
         result: CaseResult,
-        target: Target,
+        targets: tuple[Target, Target],
         standard: CheckStandard,
         settings: PoolSettings,
         pool: Pool,
@@ -124,7 +129,7 @@ class _Saver:
     ) -> None:
         self._result = result
         self._case = result.case
-        self._target = target
+        self._target, self._reference = targets
         self._standard = standard
         self._settings = settings
         self._pool = pool
@@ -207,8 +212,10 @@ class _Saver:
         returned = outcome.status is Status.RETURNED
         gradient = returned and evidence is not None and evidence.part == "gradient"
         backward = self._case.backward and (gradient or not returned)
-        override = self._target.overrides.get(self._case.api)
         names = [f"x{number}" for number in range(len(done.answer["tensors"]))]
+        candidate, truth = self._sides(replace(self._case, arguments=shrunk.reduction.arguments))
+        replaced = self._case.api if candidate is None else candidate.api
+        override = self._target.overrides.get(replaced)
         return Repro(
             api=self._case.api,
             arguments=shrunk.reduction.arguments,
@@ -221,7 +228,7 @@ class _Saver:
             device=self._target.device,
             title=_title(self._case, self._target, evidence if returned else None, outcome),
             reason=finding.reason if returned and finding is not None else result.reason,
-            override=None if override is None else override_place(self._case.api, override),
+            override=None if override is None else override_place(replaced, override),
             autocast="" if self._target.dtype else self._case.autocast,
             seed=self._case.seed & (2**63 - 1),
             backward=backward,
@@ -233,7 +240,24 @@ class _Saver:
             free=evidence is not None and ":" in evidence.path,
             status=outcome.status,
             limit=float(self._settings.memory or 0) if outcome.status is Status.OUT_OF_MEMORY else self._pool.timeout,
+            candidate=candidate,
+            truth=truth,
         )
+
+    def _sides(self, case: Case) -> tuple[Side, Side] | tuple[None, None]:
+        """The call as candidate and reference make it; nothing where torch is all there is."""
+        frameworks = {framework_of(case.api), self._target.framework, self._reference.framework}
+        if frameworks == {"torch"}:
+            return None, None
+        return _side(case, self._target), _side(case, replace(self._reference, overrides={}))
+
+
+def _side(case: Case, target: Target) -> Side:
+    if not is_foreign(case, target) or case.api in target.overrides:
+        paths = {path: path for _, path in tensor_paths(case.arguments)}
+        return Side(target.framework, case.api, case.arguments, target.device, paths)
+    found = translate(case, target.framework)
+    return Side(target.framework, found.case.api, found.case.arguments, target.device, found.paths)
 
 
 def _same_kind(before: CaseResult, after: CaseResult) -> bool:
@@ -321,6 +345,8 @@ def _description(result: CaseResult) -> dict[str, Any]:
 def _shows_it(script: Path) -> tuple[bool, str]:
     """Runs a script in a process of its own; tells whether it shows the failure, and if not what it said."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if "from trueline." in script.read_text(encoding="utf-8"):
+        environment["PYTHONPATH"] = str(Path(__file__).parents[2])
     try:
         ended = subprocess.run(
             [sys.executable, script.name],

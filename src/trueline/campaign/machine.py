@@ -10,6 +10,8 @@ from trueline.cases import Target
 _MOST_ON_A_DEVICE = 4
 """Each process on an accelerator holds some hundred megabytes of it."""
 _SHARE = 0.8
+_QUIET = {"GLOG_minloglevel": "2"}
+"""Paddle warns in its log of every error that it raises as well."""
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -31,10 +33,11 @@ def default_memory(workers: int) -> int | None:
 
 
 def worker_environment(workers: int) -> dict[str, str]:
-    """Shares the cores among the workers, unless the user has said how many threads there are to be."""
+    """Shares the cores among the workers, unless the user has said how many threads there are to be, and has their
+    frameworks say what is raised once."""
     threads = str(max(1, cores() // max(workers, 1)))
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    return {name: threads for name in names if name not in os.environ}
+    wanted = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, **_QUIET}
+    return {name: value for name, value in wanted.items() if name not in os.environ}
 
 
 def _available_memory() -> int | None:

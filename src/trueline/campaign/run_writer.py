@@ -36,9 +36,11 @@ class RunOfCases:
         self.counts: Counter[str] = Counter()
         self.tensors = 0
         self._calls = 0
+        self._context = ""
 
-    def add(self, case: Case, name: str, leaves: Sequence[Leaf], raised: str) -> None:
+    def add(self, case: Case, name: str, leaves: Sequence[Leaf], raised: str, context: str = "") -> None:
         """One case: its forward call and, where gradients arrived, its backward call."""
+        self._context = context
         visits: list[list[int]] = []
         by_part: dict[str, list[Leaf]] = {"input": [], "output": [], "arrived": [], "gradient": []}
         for leaf in leaves:
@@ -95,7 +97,7 @@ class RunOfCases:
             "nth": self._nth[case.api, phase],
             "step": 0,
             "module": self._define("modules", case.module, [case.module, ""]),
-            "context": self._name(""),
+            "context": self._name(self._context),
             "thread": 0,
             "forward": forward,
             "arguments": arguments,

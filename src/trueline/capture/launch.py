@@ -1,9 +1,9 @@
 """Captures a program that is not changed at all: ``trueline capture -- python train.py``.
 
 The program runs as a child process. A ``sitecustomize`` of ours, first on its path, arms the capture: it starts as
-soon as torch has been imported, before the program's own code can use it. Children of the program, the workers of
-torchrun for example, inherit this, and each process that is a rank writes its own part of the Run; other processes
-(data loader workers, compile workers) are left alone.
+soon as a framework has been imported, before the program's own code can use it; another one that is imported later is
+recorded too. Children of the program, the workers of torchrun for example, inherit this, and each process that is a
+rank writes its own part of the Run; other processes (data loader workers, compile workers) are left alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from trueline.errors import UsageError
 VARIABLE = "TRUELINE_CAPTURE"
 """Holds the options of the capture, as JSON, in the environment of the program."""
 
-_HELPERS = ("multiprocessing", "torch._inductor", "torchrun", "torch.distributed.run", "torch.distributed.launch")
+_HELPERS = (
+    "multiprocessing", "torch._inductor", "torchrun", "torch.distributed.run", "torch.distributed.launch",
+    "paddle.distributed.launch", "fleetrun",
+)  # fmt: skip
+_RANKS = ("RANK", "PADDLE_TRAINER_ID")
+"""What launchers say to the processes that they start."""
+_FRAMEWORKS = ("torch", "paddle")
 _HOOK_FOLDER = Path(__file__).parent / "hook"
 
 
@@ -47,43 +53,52 @@ def run_command(argv: list[str], options: dict[str, Any]) -> int:
 
 
 def arm() -> None:
-    """Called in the child before the program starts: waits for torch to be imported, then starts the capture."""
+    """Called in the child before the program starts: waits for a framework to be imported, then starts the capture."""
     text = os.environ.get(VARIABLE)
     if not text or _is_helper_process():
         return
     options = json.loads(text)
-    sys.meta_path.insert(0, _WaitForTorch(options))
+    wanted = options.get("framework", "auto")
+    sys.meta_path.insert(0, _WaitForFramework(options, list(_FRAMEWORKS) if wanted == "auto" else [wanted]))
 
 
-class _WaitForTorch:
-    """Sees the import of torch coming, and starts the capture when it is done."""
+class _WaitForFramework:
+    """Sees the import of a framework coming, and starts the capture when it is done."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: dict[str, Any], names: list[str]) -> None:
         self._options = options
+        self._names = names
+        self._capture: Any = None
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "torch":
+        if name not in self._names:
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        self._names.remove(name)  # before we look for it, which asks us again
         import importlib.util
 
-        spec = importlib.util.find_spec("torch")
+        spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None:
             return None
         execute = spec.loader.exec_module
 
         def execute_and_start(module: Any) -> None:
             execute(module)
-            _start(self._options)
+            self._loaded(name)
 
         spec.loader.exec_module = execute_and_start  # type: ignore[method-assign]
         return spec
 
+    def _loaded(self, name: str) -> None:
+        if self._capture is None:
+            self._capture = _start({**self._options, "framework": name})
+        else:
+            _also(self._capture, name, self._options)
 
-def _start(options: dict[str, Any]) -> None:
+
+def _start(options: dict[str, Any]) -> Any:
     """Starts the capture in this process; a fault of ours is a warning, never the end of the program."""
     if not _claims_rank():
-        return
+        return None
     import warnings
 
     from trueline.capture.seeds import seed_all
@@ -94,25 +109,39 @@ def _start(options: dict[str, Any]) -> None:
     try:
         if seed is not None or deterministic:
             seed_all(1234 if seed is None else seed, deterministic)
-        capture(options.pop("out"), **options).start()
+        return capture(options.pop("out"), **options).start()
     except Exception as error:
         warnings.warn(f"trueline records nothing, the program goes on: {error}", RuntimeWarning, stacklevel=2)
+        return None
+
+
+def _also(captured: Any, name: str, options: dict[str, Any]) -> None:
+    """Has a running capture record a framework that was imported later; seeded like the first."""
+    import warnings
+
+    from trueline.frameworks import machine
+
+    seed, deterministic = options.get("seed"), options.get("deterministic", False)
+    try:
+        if seed is not None or deterministic:
+            machine.adapter(name).seed_all(1234 if seed is None else seed, deterministic)
+        captured.also(name)
+    except Exception as error:
+        warnings.warn(f"trueline does not record {name}, the program goes on: {error}", RuntimeWarning, stacklevel=2)
 
 
 def _is_helper_process() -> bool:
-    """Whether this is a process that Python or torch started for itself: they run ``-c from multiprocessing…``."""
+    """Whether this is a process that Python or a framework started for itself, with ``-c from multiprocessing…``."""
     line = " ".join(sys.orig_argv)
     return any(word in line for word in _HELPERS)
 
 
 def _claims_rank() -> bool:
-    """Under torchrun each worker has a rank of its own. Otherwise the first process that imports torch is the
+    """A launcher gives each worker a rank of its own. Otherwise the first process that imports a framework is the
     program; what it starts later inherits this mark and is left alone."""
     mark = "TRUELINE_CAPTURED_BY"
-    if "RANK" in os.environ:
-        owner = f"rank{os.environ['RANK']}"
-    else:
-        owner = "program"
+    rank = next((f"rank{os.environ[name]}" for name in _RANKS if name in os.environ), "")
+    owner = rank or "program"
     if os.environ.get(mark) == owner:
         return False
     os.environ[mark] = owner

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from trueline.dtypes import DTYPES
-from trueline.frameworks.base import Tally
-from trueline.store.columns import CALL_COLUMNS, LEVELS, PHASES, VISIT_COLUMNS, Batch, Payload
+from trueline.frameworks.base import Source, Tally
+from trueline.store.columns import CALL_COLUMNS, LEVELS, PHASES, VISIT_COLUMNS, Batch, Integers, Payload
 from trueline.store.writer import RankWriter
 
 Row = TypeVar("Row")
@@ -31,6 +31,7 @@ class Notebook:
         self._writer = writer
         self.calls: list[int] = []
         self.visits: list[int] = []
+        self.sources: list[Source] = []
         self.missing: list[tuple[int, str]] = []
         self.step = 0
         self.tally = Tally()
@@ -103,11 +104,12 @@ class Notebook:
         with self._lock:
             batch.definitions, self._fresh = self._fresh, {}
             calls, visits = _taken(self.calls), _taken(self.visits)
+            taken = [source() for source in self.sources]
             batch.missing, batch.events = _taken(self.missing), _taken(self._events)
 
         def prepare() -> None:
-            batch.calls = np.array(calls, dtype=np.int64).reshape(-1, len(CALL_COLUMNS))
-            batch.visits = np.array(visits, dtype=np.int64).reshape(-1, len(VISIT_COLUMNS))
+            batch.calls = _rows([one[0] for one in taken], calls, len(CALL_COLUMNS))
+            batch.visits = _rows([one[1] for one in taken], visits, len(VISIT_COLUMNS))
             self._count(batch)
 
         batch.prepare = prepare  # costs time that the program should not wait for
@@ -116,11 +118,20 @@ class Notebook:
         tally = self.tally
         tally.visits += len(batch.visits)
         tally.bytes_seen += int(np.array(self._layout_bytes, dtype=np.int64)[batch.visits[:, 4]].sum())
-        levels, phases = batch.calls[:, 1], batch.calls[:, 2]
-        for level, phase in {(int(a), int(b)) for a, b in zip(levels, phases, strict=True)}:
+        kinds = np.bincount(batch.calls[:, 1] * len(PHASES) + batch.calls[:, 2])
+        for kind in np.flatnonzero(kinds).tolist():
+            level, phase = divmod(kind, len(PHASES))
             name = f"{LEVELS[level].value} {PHASES[phase].value}"
-            count = int(((levels == level) & (phases == phase)).sum())
-            tally.calls[name] = tally.calls.get(name, 0) + count
+            tally.calls[name] = tally.calls.get(name, 0) + int(kinds[kind])
+
+
+def _rows(parts: list[bytes], integers: list[int], width: int) -> Integers:
+    """The rows that lie in these bytes and integers, one part after the other."""
+    arrays = [np.frombuffer(part, dtype=np.int64) for part in parts if part]
+    if integers:
+        arrays.append(np.array(integers, dtype=np.int64))
+    whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays) if arrays else np.empty(0, dtype=np.int64)
+    return whole.reshape(-1, width)
 
 
 def _taken(rows: list[Row]) -> list[Row]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from trueline.capture.targets import read_targets
 from trueline.errors import UsageError
 from trueline.frameworks.base import Scope
 from trueline.records import Data, Level
@@ -34,6 +35,8 @@ class CaptureOptions:
     integers: bool = True
     backward: bool = True
     witness: bool = False
+    targets: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     exit_after_last_step: bool = False
 
     def scope(self) -> Scope:
@@ -48,6 +51,8 @@ class CaptureOptions:
             integers=self.integers,
             backward=self.backward,
             witness=self.witness,
+            targets=self.targets,
+            ignored=self.ignored,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -62,6 +67,7 @@ def make_options(**given: Any) -> CaptureOptions:
         given[name] = _numbers(name, given.get(name))
     for name in ("apis", "modules", "calls"):
         given[name] = _texts(name, given.get(name) or ())
+    given["targets"], given["ignored"] = read_targets(_texts("targets", given.get("targets") or ()))
     between = given.get("between")
     if between is not None:
         pair = _texts("between", between)

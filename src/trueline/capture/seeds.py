@@ -17,5 +17,5 @@ def seed_all(seed: int = 1234, deterministic: bool = False) -> None:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed % 2**32)
-    for name in machine.loaded() or ("torch",):
+    for name in machine.loaded() or machine.installed()[:1]:
         machine.adapter(name).seed_all(seed, deterministic)

@@ -41,8 +41,9 @@ def capture(
     integers: bool = True,
     backward: bool = True,
     witness: bool = False,
+    targets: Sequence[str] | str = (),
     exit_after_last_step: bool = False,
-    framework: str = "torch",
+    framework: str = "auto",
 ) -> Capture:
     """Records every call of a program into a Run.
 
@@ -57,7 +58,10 @@ def capture(
     ``stats``, ``digest`` or ``tensors``. ``steps`` and ``ranks`` limit what is recorded; ``apis`` and ``modules`` are
     globs; ``calls`` are names such as ``torch.relu.3``; ``between`` is the first and the last of a range of such
     names. Steps are found from ``optimizer.step()`` unless ``step()`` tells them. ``witness`` counts kernels that ran
-    outside any recorded call (slower). ``exit_after_last_step`` ends the program when the last wanted step is done.
+    outside any recorded call (slower). ``targets`` are functions to be recorded besides those of the framework: full
+    names, or files in the form of ``op_target.yaml`` (Paddle only). ``exit_after_last_step`` ends the program when the
+    last wanted step is done. ``framework`` is ``torch``, ``paddle`` or ``auto``: what the program has imported, both if
+    it has both.
     """
     options = make_options(
         level=level,
@@ -72,6 +76,7 @@ def capture(
         integers=integers,
         backward=backward,
         witness=witness,
+        targets=targets,
         exit_after_last_step=exit_after_last_step,
     )
     return Capture(Path(path), options, framework)
@@ -80,11 +85,13 @@ def capture(
 class Capture:
     """One recording. Faults of ours end the recording with one warning and never the program."""
 
-    def __init__(self, path: Path, options: CaptureOptions, framework: str = "torch") -> None:
+    def __init__(self, path: Path, options: CaptureOptions, framework: str = "auto") -> None:
         self.path = path
         self.options = options
         self.certificate: Certificate | None = None
-        self._framework = machine.adapter(framework)
+        self._framework = machine.chosen(framework)
+        if options.targets and self._framework.names == ["torch"]:
+            raise UsageError("targets are for Paddle; torch tells of every function by itself")
         self._clock: StepClock | None = None
         self._writer: RankWriter | None = None
         self._notebook: Notebook | None = None
@@ -118,6 +125,12 @@ class Capture:
         """Tells that a training step ends here. Without it, steps end with ``optimizer.step()``."""
         if not self._finished and self._clock is not None and self._clock.told():
             self._turn()
+
+    def also(self, framework: str) -> None:
+        """Records another framework too, which the program has only just imported."""
+        if not self._finished and self._notebook is not None and framework not in self._framework.names:
+            self._framework.add(machine.adapter(framework))
+            self._notebook.event("framework", f"{framework} was imported later and is recorded from then on")
 
     def stop(self) -> None:
         """Ends the recording and finishes the Run."""
@@ -205,7 +218,10 @@ class Capture:
         clock, notebook, watcher = self._clock, self._notebook, self._watcher
         assert clock is not None and notebook is not None and watcher is not None
         try:
-            watcher.pause()
+            if clock.wanted and not notebook.broken:
+                watcher.turn()
+            else:
+                watcher.pause()
             notebook.flush()
             notebook.step = clock.now
         except Exception as error:
@@ -214,7 +230,7 @@ class Capture:
             self._give_up(notebook.broken)
             return
         if clock.wanted:
-            watcher.start()
+            watcher.start()  # does nothing where it has never stopped
         elif clock.over:
             self._finish()
             if self.options.exit_after_last_step:

@@ -11,10 +11,11 @@ from trueline.errors import TruelineError, UsageError
 from trueline.records import Data
 from trueline.report.blocks import line
 
+FRAMEWORKS = ("auto", "torch", "paddle")
 LEVELS = ("api", "module", "kernel", "api+module")
 PASSED_ON = (
     "level", "data", "steps", "ranks", "apis", "modules", "calls", "between", "stacks", "integers",
-    "exit_after_last_step", "witness", "seed", "deterministic",
+    "exit_after_last_step", "witness", "seed", "deterministic", "framework", "targets",
 )  # fmt: skip
 
 
@@ -22,7 +23,8 @@ def parser() -> Parser:
     options = _CaptureParser(
         "capture",
         "--out RUN [options] -- PROGRAM ...",
-        "Runs a program and records its calls into a Run. The script stays as it is; torchrun works too.",
+        "Runs a program and records its calls into a Run. The script stays as it is; torchrun and "
+        "paddle.distributed.launch work too.",
         "trueline capture --out runs/a --data tensors --steps 2 -- python train.py --epochs 1",
     )
     options.add_argument("--out", required=True, metavar="RUN", help="the folder to write; must not hold a Run yet")
@@ -38,7 +40,10 @@ def run(options: argparse.Namespace) -> int:
     if not options.program:
         raise UsageError("no program to run: put it after --, as in trueline capture --out RUN -- python train.py")
     from trueline.capture.launch import run_command
+    from trueline.capture.targets import absolute
 
+    if options.targets:
+        options.targets = absolute(options.targets)
     code: int = run_command(options.program, {"out": options.out, **given(options, PASSED_ON)})
     recorded = _report(options.out, options.json, code)
     if code == 0 and not recorded:
@@ -64,6 +69,10 @@ def _add_scope(options: Parser) -> None:
     scope.add_argument("--modules", nargs="+", metavar="GLOB", help="only modules that match: 'encoder.layers.*'")
     scope.add_argument("--calls", nargs="+", metavar="NAME", help="only these calls: torch.relu.3")
     scope.add_argument("--between", nargs=2, metavar=("FIRST", "LAST"), help="only from one call to another")
+    scope.add_argument("--framework", choices=FRAMEWORKS, help="what to watch (default: what the program imports)")
+    scope.add_argument(
+        "--targets", nargs="+", metavar="FILE", help="Paddle: more functions to record, as op_target.yaml or full names"
+    )
 
 
 def _add_switches(options: Parser) -> None:
@@ -99,7 +108,8 @@ def _report(out: str, target: str | None, code: int) -> bool:
             write([line(f"trueline: recorded {out}", "strong"), *certificate_blocks(certificates)], sys.stderr)
     except TruelineError as error:
         summary = {"path": out, "error": str(error)}
-        print(f"trueline capture: nothing was recorded: {error}; did the program import torch?", file=sys.stderr)
+        advice = "did the program import torch or paddle?"
+        print(f"trueline capture: nothing was recorded: {error}; {advice}", file=sys.stderr)
     if target:
         with written(target) as stream:
             stream.write(dumps({"exit_code": code, **summary}) + "\n")

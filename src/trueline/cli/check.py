@@ -14,11 +14,12 @@ def parser() -> Parser:
     options = Parser(
         "check",
         "SOURCE... --target T [options]",
-        "Executes every call of a Run alone, forward and backward, and says which are wrong: exit code 1 if any.",
+        "Executes every call of a Run, or every line of a file of config lines, alone, forward and backward, and says "
+        "which are wrong: exit code 1 if any. A reference of another framework judges the calls that both have.",
         "trueline check runs/a --target torch:cuda/bfloat16 --out checks/a --save-failures",
     )
     add_source(options)
-    options.add_argument("--reference", metavar="T", help="what to trust (default: torch:cpu/float64)")
+    options.add_argument("--reference", metavar="T", help="what to trust (default: the target's framework on the CPU)")
     options.add_argument(
         "--standard", metavar="S", help="rules to judge by: calibrated (default), allclose, precheck, a .toml file, ..."
     )

@@ -18,14 +18,14 @@ EXECUTION = ("seed", "workers", "timeout", "memory", "limit", "ops")
 
 def add_source(parser: Parser) -> None:
     """SOURCE, --target, --override and --ops."""
-    parser.add_argument("source", metavar="SOURCE", nargs="*", help="the folder of a Run")
+    parser.add_argument("source", metavar="SOURCE", nargs="*", help="the folder of a Run, or a file of config lines")
     parser.add_argument("--target", required=True, metavar="T", help="where to execute: torch:cuda/bfloat16, torch:cpu")
     parser.add_argument(
         "--override", action="append", default=[], metavar="API=MODULE:FUNCTION",
         help="call this function in place of an API; may be given again",
     )  # fmt: skip
     parser.add_argument(
-        "--ops", action="append", metavar="GLOB", help="operators of the catalogue: 'torch.nn.functional.*'"
+        "--ops", action="append", metavar="GLOB", help="operators of the catalogue: 'torch.nn.functional.*', 'paddle.*'"
     )
 
 

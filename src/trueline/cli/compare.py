@@ -1,9 +1,10 @@
-"""``trueline compare``: two Runs -> the call that went wrong first."""
+"""``trueline compare``: two Runs, or three with a peer as the yardstick -> the call that went wrong first."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trueline.cli.options import Parser, add_json_file, exit_code, let_go, numbers, written
@@ -17,13 +18,22 @@ def parser() -> Parser:
     options = Parser(
         "compare",
         "REFERENCE CANDIDATE [options]",
-        "Compares two Runs and names the call that went wrong first. Exit code 1 where something did.",
+        "Compares two Runs and names the call that went wrong first. Exit code 1 where something did. With --baseline, "
+        "REFERENCE is the gold, and the candidate's errors are judged by those of the baseline, its peer.",
         "trueline compare runs/good runs/bad --html report.html",
     )
     options.add_argument("reference", metavar="REFERENCE", help="the Run to trust")
     options.add_argument("candidate", metavar="CANDIDATE", help="the Run to judge")
-    options.add_argument("--standard", default="honest", metavar="S", help="rules to judge by: honest (default), ptdbg")
+    options.add_argument("--baseline", metavar="RUN", help="a third Run: the peer by whose errors to judge")
+    options.add_argument(
+        "--standard",
+        default="honest",
+        metavar="S",
+        help="rules to judge by: honest (default), ptdbg; of tensors that were kept also apex, allclose(rtol=, atol=), "
+        "assert-close, bitwise and others; with --baseline peer (default), apex-multi, calibrated and others",
+    )
     options.add_argument("--csv", metavar="FILE", help="write all tensors with ptdbg's columns")
+    options.add_argument("--apex-csv", metavar="DIR", help="write the pair of CSV files that PaddleAPEX writes")
     add_json_file(options, "the whole comparison")
     options.add_argument("--html", metavar="FILE", help="write one page that opens from disk")
     options.add_argument("--step", type=numbers, metavar="N", help="only these steps: 2 or 2,4-6")
@@ -42,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
         comparison = compare_runs(
             options.reference,
             options.candidate,
+            baseline=options.baseline,
             standard=options.standard,
             steps=options.step,
             ranks=options.rank,
@@ -49,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
             progress=advance,
         )
     with comparison:
+        options.apex_files = ()
         code = exit_code(comparison.verdict, measured(comparison.counts))
         try:
             with progress(sys.stderr) as advance:
@@ -66,6 +78,8 @@ def _write_files(comparison: ComparisonView, options: argparse.Namespace, advanc
 
         with written(options.csv) as stream:
             write_csv(comparison, stream, advance)
+    if options.apex_csv:
+        options.apex_files = _write_apex(comparison, options, advance)
     if options.html:
         from trueline.report.html import write_html
 
@@ -78,6 +92,24 @@ def _write_files(comparison: ComparisonView, options: argparse.Namespace, advanc
             write_json(comparison, stream, advance)
 
 
+def _write_apex(comparison: ComparisonView, options: argparse.Namespace, advance: Progress) -> tuple[Path, Path]:
+    """The numbers of APEX's columns are taken from the tensors, so two Runs are compared once more by its standard
+    where they were judged by another."""
+    from datetime import datetime
+
+    from trueline.diagnose import compare_runs
+    from trueline.report.apex_csv import write_apex_csv
+
+    folder = Path(options.apex_csv)
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp = datetime.now().strftime("%Y%m%d%H%M%S")
+    if comparison.baseline is not None or comparison.standard == "apex":
+        return write_apex_csv(comparison, folder, stamp, advance)
+    chosen = {"steps": options.step, "ranks": options.rank}
+    with compare_runs(options.reference, options.candidate, standard="apex", progress=advance, **chosen) as as_apex:
+        return write_apex_csv(as_apex, folder, stamp, advance)
+
+
 def _print(comparison: ComparisonView, options: argparse.Namespace) -> None:
     from trueline.report.blocks import BLANK, line
     from trueline.report.terminal import write
@@ -85,6 +117,7 @@ def _print(comparison: ComparisonView, options: argparse.Namespace) -> None:
 
     blocks = comparison_blocks(comparison, rows=options.rows, html_written=bool(options.html))
     files = [name for name in (options.html, options.csv, options.json) if name and name != "-"]
+    files += [str(path) for path in options.apex_files]
     if files:
         blocks += [BLANK, line(f"written: {', '.join(files)}", "dim")]
     write(blocks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -12,11 +13,15 @@ from dataclasses import dataclass
 from glob import glob
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 
 OLDEST_PYTHON = (3, 10)
 NEEDED = ("numpy", "safetensors")
 OPTIONAL = {"rich": "colours and tables on a terminal"}
-FRAMEWORKS = {"torch": ("2.4", ("torch",)), "paddle": ("3.0", ("paddlepaddle-gpu", "paddlepaddle"))}
+FRAMEWORKS = {
+    "torch": ("2.4", ("torch",)),
+    "paddle": ("3.0", ("paddlepaddle-gpu", "paddlepaddle", "paddlepaddle-xpu", "paddlepaddle-dcu")),
+}
 """Framework -> the oldest version that works, and the packages that bring it."""
 DEVICES = {
     "NVIDIA GPU": "/dev/nvidia[0-9]*",
@@ -24,6 +29,9 @@ DEVICES = {
     "Ascend NPU": "/dev/davinci[0-9]*",
     "Intel GPU or XPU": "/sys/class/drm/renderD*/device/driver/module/drivers/pci:xe",
 }
+_BUILDS = {"cuda_version": "CUDA", "hip_version": "ROCm", "xpu_xre_version": "XPU"}
+"""What Paddle's version file calls the libraries that it was built with."""
+_ASSIGNED = re.compile(r"^(\w+)\s*=\s*'?([^'\n]*?)'?\s*$", re.MULTILINE)
 _LITTLE_SPACE = 1_000_000_000
 
 
@@ -70,7 +78,35 @@ def _frameworks() -> Iterator[Check]:
         elif _numbers(found) < _numbers(oldest):
             yield Check(name, "broken", f"{found}; trueline needs {oldest} or newer")
         else:
-            yield Check(name, "ok", f"{found} (not imported)")
+            built = _paddle_build() if name == "paddle" else ""
+            yield Check(name, "ok", f"{found}{built} (not imported)")
+    plugins = _paddle_plugins()
+    if plugins:
+        yield Check("paddle custom devices", "ok", ", ".join(plugins))
+
+
+def _paddle_build() -> str:
+    """For what this build of Paddle was made, as its own version file says: that file is read, not run."""
+    spec = find_spec("paddle")
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    try:
+        text = Path(places[0], "version", "__init__.py").read_text(encoding="utf-8")
+    except (IndexError, OSError):
+        return ""
+    said = {name: value for name, value in _ASSIGNED.findall(text) if value not in ("False", "None", "0", "")}
+    kinds = [f"{kind} {said[name]}" for name, kind in _BUILDS.items() if name in said]
+    return f", built for {', '.join(kinds) or 'CPU'}"
+
+
+def _paddle_plugins() -> list[str]:
+    """The kinds of devices that plugins bring to Paddle: the libraries in the folder from which it loads them."""
+    spec = find_spec("paddle")
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    folder = os.environ.get("CUSTOM_DEVICE_ROOT", "")
+    if not folder and places:
+        folder = os.path.join(os.path.dirname(places[0]), "paddle_custom_device")
+    names = (Path(path).stem for path in glob(os.path.join(folder, "*.so"))) if folder else ()
+    return sorted(name.rpartition("-")[2] for name in names if name.startswith("libpaddle-custom-"))
 
 
 def _kernels() -> Check:

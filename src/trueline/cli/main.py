@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": "compare two Runs and name the call that went wrong first",
     "check": "execute every call of a Run alone and say which are wrong",
     "exec": "execute every call of a Run alone and keep the outputs as a Run",
+    "profile": "time every call of a Run alone and say which are slow or large",
     "report": "judge and write again a check that was kept, running nothing",
     "show": "print what is in a Run, or one of its calls",
     "doctor": "say what works on this machine",

@@ -4,6 +4,14 @@
     align       two traces -> pairs of calls, extra and missing ones
     leaves      pairs of calls -> pairs of tensors
     measure     pairs of tensors -> columns of numbers, from bytes, digests or sketches
+    elements    pairs and threes of tensors -> evidence for standards that look at elements
+    apex        the numbers of PaddleAPEX's comparison
+
+Across frameworks besides:
+
+    parameters  arguments of calls under one name
+    turning     tensors whose axes lie in another order
+    updates     calls of optimizers that change the same parameter
 """
 
 from trueline.compare.align import Alignment, Match, align_calls

@@ -4,6 +4,9 @@ Two traces of one rank and step are aligned in stages, each on what the ones bef
 order; equal calls elsewhere; the same operator under another name or in a module of another name; other calls with the
 same outputs in the same place; and several calls against fewer, whose last outputs look alike. A backward call belongs
 to its forward call and follows it. What remains is extra (candidate only) or missing (reference only).
+
+Across frameworks no two calls have the same name: there the operator counts in its place, and shapes count whatever
+the order of their axes. What optimizers do inside is no matter of shapes, and is matched by operator only.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from enum import IntEnum
 import numpy as np
 
 from trueline.compare.sequences import align, distinct_rows, occurrence
+from trueline.ops.facts import facts_of
 from trueline.ops.names import canonical, module_key
 from trueline.records import Phase, Role
 from trueline.store.columns import CALL_COLUMNS, NONE, PHASES, ROLES, Integers
@@ -25,6 +29,17 @@ _COLUMN = {name: position for position, name in enumerate(CALL_COLUMNS)}
 _BACKWARD = PHASES.index(Phase.BACKWARD)
 _OUTPUT = ROLES.index(Role.OUTPUT)
 
+
+_ALIKE = {
+    **dict.fromkeys(("permute", "movedim", "moveaxis", "adjoint"), "transpose"),
+    **dict.fromkeys(("flatten", "unflatten", "squeeze", "unsqueeze", "ravel", "view_as", "reshape_as"), "reshape"),
+    **dict.fromkeys(("expand_as", "broadcast_to", "tile"), "expand"),
+    "clone": "assign",
+}
+"""Operators that programs use for the same where frameworks differ."""
+
+SIMULATED = "simulated"
+"""The context of replayed calls whose dtype was simulated."""
 
 _MANY = 1 << 31
 """More than any forward call has backward calls."""
@@ -57,10 +72,13 @@ class Alignment:
         return len(self.match)
 
 
-def align_calls(reference: Trace, at_reference: Integers, candidate: Trace, at_candidate: Integers) -> Alignment:
-    """Aligns the calls at the given (rising) positions of two traces, which are those of one step."""
+def align_calls(
+    reference: Trace, at_reference: Integers, candidate: Trace, at_candidate: Integers, *, across: bool = False
+) -> Alignment:
+    """Aligns the calls at the given (rising) positions of two traces, which are those of one step. ``across`` says that
+    they are of different frameworks."""
     numbers: dict[Hashable, int] = {}
-    sides = (_Side(reference, at_reference, numbers), _Side(candidate, at_candidate, numbers))
+    sides = (_Side(reference, at_reference, numbers, across), _Side(candidate, at_candidate, numbers, across))
     ahead = [side.positions[side.ahead] for side in sides]
     rows = align(sides[0].keys[sides[0].ahead], sides[1].keys[sides[1].ahead])
     anchors = np.stack([ahead[0][rows[:, 0]], ahead[1][rows[:, 1]]], axis=1)
@@ -72,11 +90,18 @@ def align_calls(reference: Trace, at_reference: Integers, candidate: Trace, at_c
     return _in_order(at_reference, at_candidate, np.concatenate(parts))
 
 
+def alike(api: str) -> str:
+    """What an operator of any framework does, whatever it is asked with: two axes exchanged, or all of them ordered."""
+    name = canonical(api)
+    return _ALIKE.get(name, name)
+
+
 class _Side:
     """One side of an alignment: positions, keys, and what later stages ask for."""
 
-    def __init__(self, trace: Trace, positions: Integers, numbers: dict[Hashable, int]) -> None:
+    def __init__(self, trace: Trace, positions: Integers, numbers: dict[Hashable, int], across: bool = False) -> None:
         self.trace = trace
+        self.across = across
         self.positions = positions
         rows = trace.columns[positions]
         self.forward = rows[:, _COLUMN["forward"]]
@@ -86,13 +111,34 @@ class _Side:
         kinds = rows[:, [_COLUMN[name] for name in ("level", "phase", "api", "module", "context")]]
         distinct, inverse = distinct_rows(kinds)
         keys = [
-            numbers.setdefault((level, phase, self.api(api), self.module(module), self.api(context)), len(numbers))
+            numbers.setdefault((level, phase, self.name(api), self.module(module), self.context(context)), len(numbers))
             for level, phase, api, module, context in distinct.tolist()
         ]
         self.keys = np.array(keys, dtype=np.int64)[inverse]
 
     def api(self, number: int) -> str:
         return self.trace.names.get(number, "")
+
+    def name(self, number: int) -> str:
+        """What tells the operator: its name, or across frameworks what it does."""
+        return alike(self.api(number)) if self.across else self.api(number)
+
+    def context(self, number: int) -> str:
+        """Whether the dtype of a replay was simulated says how it was computed, not what."""
+        text = self.api(number)
+        return "" if text == SIMULATED else text
+
+    def in_optimizer(self, position: int) -> bool:
+        return self.api(int(self.trace.columns[position, _COLUMN["context"]])) == "optimizer"
+
+    def told_by_shapes(self, position: int) -> bool:
+        """Whether shapes may tell that two calls do the same. Of scalars they say nothing, nor of optimizers, which
+        frameworks write differently."""
+        return not self.across or (not self.in_optimizer(position) and any(self.shapes(position)))
+
+    def moves(self, position: int) -> bool:
+        """Across frameworks: whether a call only moves elements. Such a one is never the counterpart of arithmetic."""
+        return self.across and facts_of(self.api(int(self.trace.columns[position, _COLUMN["api"]]))).moves
 
     def module(self, number: int) -> str:
         return module_key(self.trace.modules.get(number, ("", ""))[0])
@@ -102,16 +148,18 @@ class _Side:
 
     def operator(self, position: int) -> tuple[int, int, str]:
         row = self.trace.columns[position]
-        return int(row[_COLUMN["level"]]), int(row[_COLUMN["phase"]]), canonical(self.api(int(row[_COLUMN["api"]])))
+        api = self.api(int(row[_COLUMN["api"]]))
+        return int(row[_COLUMN["level"]]), int(row[_COLUMN["phase"]]), alike(api) if self.across else canonical(api)
 
     def module_of(self, position: int) -> str:
         return self.module(int(self.trace.columns[position, _COLUMN["module"]]))
 
     def shapes(self, position: int) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the outputs, without dimensions of size 1."""
+        """The shapes of the outputs, without dimensions of size 1; across frameworks whatever the order of axes."""
         visits = self.trace.visits_of(position)
         layouts = visits[visits[:, 2] == _OUTPUT, 4].tolist()
-        return tuple(tuple(size for size in self.trace.layouts[number].shape if size != 1) for number in layouts)
+        found = (tuple(size for size in self.trace.layouts[number].shape if size != 1) for number in layouts)
+        return tuple(tuple(sorted(shape)) for shape in found) if self.across else tuple(found)
 
 
 def _match_left_over(sides: tuple[_Side, _Side], left_over: list[list[int]], anchors: Integers) -> list[Integers]:
@@ -121,19 +169,31 @@ def _match_left_over(sides: tuple[_Side, _Side], left_over: list[list[int]], anc
         """Between which calls that both sides share a call lies: a number that both sides agree on."""
         return int(np.searchsorted(anchors[:, side], position))
 
+    def shapes(side: int, position: int) -> Hashable:
+        """The shapes of the outputs, where shapes alone may tell that two calls do the same."""
+        if not sides[side].told_by_shapes(position):
+            return (side, position)
+        return sides[side].moves(position), sides[side].shapes(position)
+
     stages: list[tuple[Match, Callable[[int, int], Hashable], bool]] = [
         (Match.MOVED, lambda side, p: sides[side].key_of(p), True),
         (Match.RENAMED, lambda side, p: (gap(side, p), sides[side].operator(p), sides[side].module_of(p)), False),
         (Match.RENAMED, lambda side, p: (gap(side, p), sides[side].operator(p), sides[side].shapes(p)), False),
-        (Match.RENAMED, lambda side, p: (gap(side, p), sides[side].operator(p)[:2], sides[side].shapes(p)), False),
+        # Across frameworks only the outputs of different operators can be laid side by side.
+        (
+            Match.FUSED if sides[0].across else Match.RENAMED,
+            lambda side, p: (gap(side, p), sides[side].operator(p)[:2], shapes(side, p)),
+            False,
+        ),
     ]
     parts = []
     for match, key, anywhere in stages:
         found = _same_keys(left_over, key, anywhere)
-        if match is Match.RENAMED:
+        if match in (Match.RENAMED, Match.FUSED):
             found = [pair for pair in found if _comparable(sides, *pair)]
         parts.append(_take(found, match, left_over))
-    parts.append(_take(_end_points(sides, left_over, gap), Match.FUSED, left_over))
+    ends = [[p for p in left_over[side] if sides[side].told_by_shapes(p)] for side in (0, 1)]
+    parts.append(_take(_end_points(sides, ends, gap), Match.FUSED, left_over))
     return parts
 
 

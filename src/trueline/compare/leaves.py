@@ -20,6 +20,7 @@ from trueline.store.columns import CALL_COLUMNS, NONE, ROLES, Integers
 from trueline.store.trace import Trace
 from trueline.tree import tensor_paths
 
+_API = CALL_COLUMNS.index("api")
 _ARGUMENTS, _RESULT = CALL_COLUMNS.index("arguments"), CALL_COLUMNS.index("result")
 _OUTPUT = ROLES.index(Role.OUTPUT)
 
@@ -44,19 +45,20 @@ class LeafPairs:
         return np.searchsorted(self.row, numbers, side="left"), np.searchsorted(self.row, numbers, side="right")
 
 
-def pair_leaves(alignment: Alignment, reference: Trace, candidate: Trace) -> LeafPairs:
-    """The pairs of tensors of all calls that both sides have."""
+def pair_leaves(alignment: Alignment, reference: Trace, candidate: Trace, *, across: bool = False) -> LeafPairs:
+    """The pairs of tensors of all calls that both sides have; ``across`` frameworks by the names of parameters."""
     both = np.flatnonzero((alignment.reference != NONE) & (alignment.candidate != NONE))
-    plain = both[alignment.match[both] <= int(Match.MOVED)]
+    plain = both[:0] if across else both[alignment.match[both] <= int(Match.MOVED)]
     starts = [_first_visits(reference), _first_visits(candidate)]
     left, right = alignment.reference[plain], alignment.candidate[plain]
     same = _same_structure(reference, left, candidate, right, starts)
     quick = _expand(plain[same], left[same], right[same], starts, reference)
     slow_rows = np.concatenate([plain[~same], np.setdiff1d(both, plain)])
+    pair = _pair_by_name if across else _pair_by_path
     slow = [
         (row, *leaves)
         for row in slow_rows.tolist()
-        for leaves in _pair_by_path(
+        for leaves in pair(
             reference,
             int(alignment.reference[row]),
             candidate,
@@ -152,6 +154,31 @@ def _pair_by_path(
     pairs += [(leaf[2], NONE, int(leaf[0])) for leaf in lonely]
     pairs += [(NONE, leaf[2], int(leaf[0])) for leaf in rest]
     return pairs
+
+
+def _pair_by_name(
+    reference: Trace, left: int, candidate: Trace, right: int, starts: list[Integers], match: Match
+) -> list[tuple[int, int, int]]:
+    """Of calls of two frameworks: tensors of the same size under the same parameter, then in their order by size. What
+    only one of them has says nothing."""
+    # Imported here: only comparisons across frameworks need the mapping between them.
+    from trueline.compare.parameters import common_name
+
+    traces, positions = (reference, candidate), (left, right)
+    found: list[dict[tuple[bool, str], Leaf]] = []
+    for side in (0, 1):
+        api = traces[side].names.get(int(traces[side].columns[positions[side], _API]), "")
+        leaves = _leaves(traces[side], positions[side], starts[side])
+        if match is Match.FUSED:
+            leaves = [leaf for leaf in leaves if leaf[0]]
+        found.append({(output, common_name(api, path)): (output, path, visit) for output, path, visit in leaves})
+    theirs, ours = found
+    named = [
+        key for key, leaf in theirs.items() if key in ours and _size(reference, leaf) == _size(candidate, ours[key])
+    ]
+    pairs = [(theirs.pop(key)[2], ours.pop(key)[2], int(key[0])) for key in named]
+    pairs += _pair_by_size(reference, list(theirs.values()), candidate, list(ours.values()))
+    return sorted(pairs, key=lambda pair: pair[1])
 
 
 def _pair_by_size(

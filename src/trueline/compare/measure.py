@@ -38,6 +38,7 @@ MEASURED = np.dtype(
         ("bad_reference", "<i8"),  # NaN and Inf
         ("bad_candidate", "<i8"),
         ("bad_mismatch", "<i8"),
+        ("candidate_rms", "<f8"),
     ]
 )
 """What is known of one pair of tensors, in the form that judges need; the exact metrics are in COMPARISON."""
@@ -200,6 +201,7 @@ def compare_statistics(left: Columns, right: Columns, same_dtype: Columns, rows:
     rows["distance"] = distance
     rows["zeros_differ"] = np.abs(left["zeros"] - right["zeros"])
     rows["bad_candidate"] = right["nan"] + right["positive_infinity"] + right["negative_infinity"]
+    rows["candidate_rms"] = right["norm"] / np.sqrt(np.maximum(right["count"] - rows["bad_candidate"], 1))
     rows["bad_mismatch"] = sum(
         np.abs(left[name] - right[name]) for name in ("nan", "positive_infinity", "negative_infinity")
     )
@@ -223,7 +225,8 @@ def _take_over(comparison: Columns, rows: Columns, chosen: Places) -> None:
         distance = np.where(difference == 0.0, 0.0, difference / scale)
         peak = np.where(comparison["max_abs"] == 0.0, 0.0, comparison["max_abs"] / comparison["reference_max"])
         cosine = np.where(norms > 0, comparison["dot"] / norms, np.where(difference == 0.0, 1.0, 0.0))
-        rms = scale / np.sqrt(np.maximum(comparison["both_finite"], 1))
+        finite = np.sqrt(np.maximum(comparison["both_finite"], 1))
+        rms = scale / finite
     rows["distance"][chosen] = distance
     rows["peak"][chosen] = peak
     rows["cosine"][chosen] = cosine
@@ -232,6 +235,7 @@ def _take_over(comparison: Columns, rows: Columns, chosen: Places) -> None:
     rows["bad_mismatch"][chosen] = comparison["nan_mismatch"] + comparison["infinity_mismatch"]
     without = rows["note"][chosen] != 0
     rows["rms"][chosen] = np.where(without, rms, rows["rms"][chosen])
+    rows["candidate_rms"][chosen] = np.sqrt(comparison["candidate_squares"]) / finite
     rows["largest"][chosen] = np.where(without, comparison["reference_max"], rows["largest"][chosen])
     rows["note"][chosen] = 0
 

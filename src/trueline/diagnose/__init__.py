@@ -2,10 +2,12 @@
 
     table        one rank of both Runs, aligned and measured, as columns
     precision    in which precision calls really worked
-    judging      judges a table
+    turns        which tensors of two frameworks are turned to lie alike
+    judging      judges a table by statistics; ``structure``: dtypes and shapes; ``elements``: by single elements, with
+                 or without a peer
     flow         which recorded call made a tensor
     origin       the first call that went wrong, as distinct from its victims
-    confirm      replays suspects on their recorded inputs in float64
+    confirm      tries suspects by replay; ``replaying``: a recorded call again, in float64 and in its own precision
     comparison   the result that users hold
     runs         compare_runs, which joins all of these
 """

@@ -8,10 +8,20 @@ from typing import Any, overload
 
 import numpy as np
 
+from trueline.cases import Evidence
 from trueline.compare import Match
 from trueline.diagnose.table import RankTable
-from trueline.judge import Standard
-from trueline.records import Call, CallComparison, Origin, Role, TensorComparison, TensorRecord, Verdict
+from trueline.judge import Standard, TensorEvidence
+from trueline.records import (
+    Call,
+    CallComparison,
+    ErrorRatio,
+    Origin,
+    Role,
+    TensorComparison,
+    TensorRecord,
+    Verdict,
+)
 from trueline.store.columns import NONE, PHASES
 from trueline.store.reader import Run
 
@@ -57,9 +67,12 @@ class Comparison:
         mode: str,
         notes: list[str],
         missing_ranks: Mapping[str, tuple[int, ...]],
+        baseline: Run | None = None,
     ) -> None:
         self.reference = reference
         self.candidate = candidate
+        self.baseline = baseline
+        """The peer of a three-way comparison, of which ``reference`` is the gold; else None."""
         self.standard = standard.name
         self.mode = mode
         self.notes = notes
@@ -125,8 +138,9 @@ class Comparison:
         return columns
 
     def close(self) -> None:
-        self.reference.close()
-        self.candidate.close()
+        for run in (self.reference, self.candidate, self.baseline):
+            if run is not None:
+                run.close()
 
     def __enter__(self) -> Comparison:
         return self
@@ -188,10 +202,18 @@ def call_comparison(table: RankTable, row: int, standard: Standard) -> CallCompa
     )
 
 
+def error_ratios(evidence: Evidence) -> tuple[ErrorRatio, ...]:
+    # Imported here: two-way comparisons of statistics do without it.
+    from trueline.compare.elements import error_ratios as ratios
+
+    return ratios(evidence)
+
+
 def _tensors(table: RankTable, row: int, calls: list[Call | None], standard: Standard) -> tuple[TensorComparison, ...]:
     if calls[0] is None or calls[1] is None:
         return ()
-    limits = list(standard.judge(table.evidence(row)).limits)
+    by_element = hasattr(standard, "judge_outputs")
+    limits = [] if by_element else list(standard.judge(table.evidence(row)).limits)
     found = []
     output = 0
     for leaf in range(int(table.first_leaf[row]), int(table.last_leaf[row])):
@@ -201,29 +223,46 @@ def _tensors(table: RankTable, row: int, calls: list[Call | None], standard: Sta
         if is_output:
             limit = limits[output] if output < len(limits) else None
             output += 1
+        finding = table.findings.get(leaf)
+        if finding is not None:
+            evidence.measurement = finding.evidence.gold or evidence.measurement
         found.append(
             TensorComparison(
                 role=Role.OUTPUT if is_output else Role.INPUT,
                 path=evidence.path,
                 reference=_record(table, 0, int(table.leaves.reference[leaf]), calls[0]),
                 candidate=_record(table, 1, int(table.leaves.candidate[leaf]), calls[1]),
-                verdict=_tensor_verdict(table, row, evidence.measured, is_output, evidence.distance, limit),
-                reason=evidence.note or (f"only the {evidence.only} has it" if evidence.only else ""),
+                verdict=finding.verdict
+                if finding is not None
+                else _tensor_verdict(table, row, evidence, is_output, limit, unseen=by_element and is_output),
+                reason=finding.reason if finding is not None else _tensor_reason(table, leaf, evidence),
                 distance=evidence.distance if evidence.measured else None,
                 estimated=evidence.estimated,
                 limit=limit,
                 measurement=evidence.measurement,
+                baseline=table.baselines.get(leaf),
+                errors=() if leaf not in table.baselines or finding is None else error_ratios(finding.evidence),
+                numbers={} if finding is None else finding.evidence.numbers,
             )
         )
     return tuple(found)
 
 
+def _tensor_reason(table: RankTable, leaf: int, evidence: TensorEvidence) -> str:
+    turned = table.turned.get(int(table.pair[leaf]))
+    if turned is not None:
+        order = f"in the order {turned.axes}" if turned.axes else "in another order, told by statistics"
+        return f"compared with the axes of the reference {order}"
+    return evidence.note or (f"only the {evidence.only} has it" if evidence.only else "")
+
+
 def _tensor_verdict(
-    table: RankTable, row: int, measured: bool, output: bool, distance: float, limit: float | None
+    table: RankTable, row: int, evidence: TensorEvidence, output: bool, limit: float | None, *, unseen: bool
 ) -> Verdict:
-    if not measured:
+    """``unseen``: whether a standard that looks at elements had nothing to say of it."""
+    if not evidence.measured or unseen:
         return Verdict.NOT_COMPARED
-    if output and limit is not None and distance > limit:
+    if output and limit is not None and evidence.distance > limit:
         return Verdict(int(table.verdict[row]))
     return Verdict.PASS
 
@@ -231,5 +270,7 @@ def _tensor_verdict(
 def _record(table: RankTable, side: int, visit: int, call: Call) -> TensorRecord | None:
     if visit == NONE:
         return None
+    if int(table.traces[side].visits[visit, 0]) != call.id:  # a gradient, laid beside the update that it leads to
+        return table.record(side, visit)
     position = int(np.searchsorted(table.traces[side].visits[:, 0], call.id, side="left"))
     return call.tensors[visit - position]

@@ -18,7 +18,7 @@ from trueline.records import Call, Phase
 from trueline.store.columns import NONE
 
 if TYPE_CHECKING:
-    from trueline.frameworks.torch.replay import Assessment
+    from trueline.diagnose.replaying import Assessment
 
 _MARGIN_SINGLE, _MARGIN_HALF = 8.0, 3.0
 """How much worse than an honest implementation is wrong. In half precision honest implementations round once, all
@@ -75,8 +75,8 @@ class Court:
         return _TENSOR_FLOAT if contracts else 0.0
 
     def _assess(self, row: int, side: int) -> Assessment | str:
-        # Imported here: comparing must not need a framework unless it replays.
-        from trueline.frameworks.torch.replay import Recorded, Unreplayable, assess
+        # Imported here: comparing must not wait for what only a replay needs.
+        from trueline.diagnose.replaying import Recorded, Unreplayable, assess
 
         position = int((self._table.alignment.reference, self._table.alignment.candidate)[side][row])
         if position == NONE:

@@ -35,10 +35,54 @@ def argument_changes(reference: Call | None, candidate: Call | None) -> Iterator
     """Plain arguments that the two calls were given differently: ``kwargs.eps: 1e-05 -> 0.01``."""
     if reference is None or candidate is None or candidate.phase is Phase.BACKWARD:
         return
+    if reference.api.partition(".")[0] != candidate.api.partition(".")[0]:
+        yield from _changes_across(reference, candidate)
+        return
     left, right = dict(_plain(reference.arguments, "")), dict(_plain(candidate.arguments, ""))
     for path in [*left, *(path for path in right if path not in left)]:
         if left.get(path) != right.get(path):
             yield f"{path}: {left.get(path, 'not given')} -> {right.get(path, 'not given')}"
+
+
+def _changes_across(reference: Call, candidate: Call) -> Iterator[str]:
+    """Of calls of two frameworks: what they were given differently under the same parameter, where one was given
+    nothing what is not the default, and tensors that only one was given."""
+    # Imported here: only comparisons across frameworks need the mapping between them.
+    from trueline.compare.parameters import common_name, default_of, in_torch
+
+    values, tensors = [], []
+    for call in (reference, candidate):
+        api, arguments = in_torch(call.api, call.arguments)
+        plain = _plain(arguments, "")
+        values.append({common_name(api, path): text for path, text in plain if text != "None"})
+        tensors.append({common_name(call.api, record.path) for record in call.inputs})
+    left, right = values
+    for name in sorted(left.keys() & right.keys()):
+        if not _same_value(left[name], right[name]):
+            yield f"{name}: {left[name]} -> {right[name]}"
+    for name in sorted(left.keys() ^ right.keys()):
+        given = left.get(name, right.get(name, ""))
+        default = default_of(reference.api if name in right else candidate.api, name)
+        # Of a default that is not known, only what was switched on says something.
+        if (given == "True") if default is None else not _same_value(given, render(default)):
+            yield f"{name}: {left.get(name, 'not given')} -> {right.get(name, 'not given')}"
+    for name in sorted((tensors[0] ^ tensors[1]) & _TELLING):
+        here, there = ("a tensor", "not given") if name in tensors[0] else ("not given", "a tensor")
+        yield f"{name}: {here} -> {there}"
+
+
+_TELLING = frozenset({"bias", "weight", "attn_mask"})
+"""Parameters of which a tensor on one side only says something."""
+
+
+def _same_value(left: str, right: str) -> bool:
+    """Whether two arguments say the same: numbers by value, so that 1 is 1.0; texts whatever their case."""
+    if left.lower() == right.lower():
+        return True
+    try:
+        return float(left) == float(right)
+    except ValueError:
+        return left[:1] in "'\"" and right[:1] not in "'\""  # a word for a number is the other framework's spelling
 
 
 def _plain(tree: Tree, path: str) -> Iterator[tuple[str, str]]:

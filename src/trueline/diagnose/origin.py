@@ -88,6 +88,23 @@ def find_origin(
     )
 
 
+def first_failure(tables: Sequence[RankTable], standard: Standard) -> Origin | None:
+    """The first call that failed, or that warns where none did, taken as it was judged: for standards that look at
+    outputs alone and know nothing of victims."""
+    for verdicts in ((Verdict.FAIL, Verdict.ERROR), (Verdict.WARN,)):
+        numbers = [int(verdict) for verdict in verdicts]
+        suspects = [
+            Suspect(table, int(rows[0]), None, None)
+            for table in tables
+            if len(rows := np.flatnonzero(np.isin(table.verdict, numbers)))
+        ]
+        if suspects:
+            first = min(suspects, key=lambda one: one.when)
+            comparison = call_comparison(first.table, first.row, standard)
+            return Origin(comparison, explain(comparison, "", len(tables) > 1))
+    return None
+
+
 def _first_fault(table: RankTable, breaks: dict[int, Break], court: Court | None) -> Suspect | None:
     for row in np.flatnonzero(table.verdict >= int(Verdict.FAIL)).tolist():
         broken = breaks.get(row)
@@ -105,7 +122,10 @@ def _first_fault(table: RankTable, breaks: dict[int, Break], court: Court | None
 
 
 def _asked_differently(table: RankTable, row: int) -> bool:
-    """Whether the two programs gave this call different plain arguments: then the program is the origin."""
+    """Whether the two programs gave this call different plain arguments: then the program is the origin. Calls of
+    different operators, laid side by side by what they end with, are never known to have been asked the same."""
+    if table.across and int(table.alignment.match[row]) > int(Match.RENAMED):
+        return True
     positions = (int(table.alignment.reference[row]), int(table.alignment.candidate[row]))
     if NONE in positions:
         return False

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _OUTPUT = ROLES.index(Role.OUTPUT)
+_SAME_DEVICE = {"gpu": "cuda"}
+"""Paddle's names of devices that torch calls otherwise."""
 _SINGLE = 24
 """Digits of float32, which autocast replaces."""
 
@@ -101,4 +103,4 @@ class Precision:
             trace.layouts[int(trace.visits[visit, 4])].device.partition(":")[0]
             for trace, visit in zip(table.traces, visits, strict=True)
         ]
-        return kinds[0] != kinds[1]
+        return _SAME_DEVICE.get(kinds[0], kinds[0]) != _SAME_DEVICE.get(kinds[1], kinds[1])

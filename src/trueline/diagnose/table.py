@@ -12,15 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from trueline.cases import TensorFinding
 from trueline.compare import MEASURED, Alignment, Match, Measurer, align_calls, pair_leaves
 from trueline.compare.measure import NOTES
+from trueline.compare.turning import Turned
+from trueline.compare.updates import match_updates
 from trueline.diagnose.precision import Precision
+from trueline.diagnose.turns import turn_pairs
 from trueline.dtypes import DType, dtype_named
 from trueline.errors import UsageError
 from trueline.judge import CallEvidence, Judgement, TensorEvidence
 from trueline.numerics.layout import to_measurement
 from trueline.ops.facts import facts_of
-from trueline.records import Measurement, Phase, Verdict
+from trueline.records import Measurement, Phase, TensorRecord, Verdict
 from trueline.store.columns import CALL_COLUMNS, NONE, PHASES, Integers
 from trueline.store.reader import RankReader
 from trueline.store.trace import Trace
@@ -28,6 +32,9 @@ from trueline.store.trace import Trace
 _COLUMN = {name: position for position, name in enumerate(CALL_COLUMNS)}
 _NOTE = (MEASURED.names or ()).index("note")
 _UNKNOWN = DType("unknown", -1, 0, "b", "|u1", None)
+
+_VANISHING = 1e-5
+"""Outputs this much smaller than what went in are what rounding left of a sum that vanishes."""
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Progress = Callable[[str, int, int], None]
@@ -41,8 +48,14 @@ class RankTable:
         self.rank = readers[1].rank
         self.traces: tuple[Trace, Trace] = (readers[0].trace(), readers[1].trace())
         self.steps = steps
-        self.alignment, self.step = _align_steps(self.traces, steps)
-        self.leaves = pair_leaves(self.alignment, *self.traces)
+        called = [frameworks_of(trace) for trace in self.traces]
+        self.across = all(called) and called[0].isdisjoint(called[1])
+        """Whether the two sides are of different frameworks."""
+        self.alignment, self.step = _align_steps(self.traces, steps, self.across)
+        self.leaves = pair_leaves(self.alignment, *self.traces, across=self.across)
+        if self.across:
+            found = match_updates(self.alignment, self.leaves, *self.traces, self.step)
+            self.alignment, self.leaves, self.step = found
         self.first_leaf, self.last_leaf = self.leaves.bounds(len(self.alignment))
         count = len(self.alignment)
         self.verdict = np.full(count, int(Verdict.NOT_COMPARED), dtype=np.int8)
@@ -60,6 +73,12 @@ class RankTable:
         self._exact = np.zeros(0, dtype=np.int64)
         self.bytes_read = 0
         self._digests = False
+        self.findings: dict[int, TensorFinding] = {}
+        """What a standard that looks at elements said of leaves, by their number."""
+        self.baselines: dict[int, TensorRecord] = {}
+        """The peer's tensor of leaves, where there is a peer."""
+        self.turned: dict[int, Turned] = {}
+        """Pairs of tensors that the two frameworks lay out differently."""
         self.precision = Precision(self)
 
     def __len__(self) -> int:
@@ -89,6 +108,8 @@ class RankTable:
         self._digests = measurer.digests
         self.pair = np.full(len(left), NONE, dtype=np.int64)
         self.pair[both] = inverse
+        if self.across:
+            turn_pairs(self, pairs)
         self._summarize_distances()
 
     def _summarize_distances(self) -> None:
@@ -108,10 +129,29 @@ class RankTable:
 
     @cached_property
     def drift(self) -> Floats:
-        """For each row, the largest output distance of any row before it (calls of the same name only)."""
-        plain = np.where(self.alignment.match <= int(Match.MOVED), self.output_distance, 0.0)
+        """For each row, the largest output distance of any row before it (calls of the same name only). Across
+        frameworks, where gradients are not laid side by side in optimizers, noise does not count."""
+        distance = self._telling_distance() if self.across else self.output_distance
+        plain = np.where(self.alignment.match <= int(Match.MOVED), distance, 0.0)
         before = np.concatenate([[0.0], np.maximum.accumulate(plain)[:-1]]) if len(plain) else plain
         return np.where(np.isfinite(before), before, np.inf)
+
+    def _telling_distance(self) -> Floats:
+        """The largest output distance of each row, but for outputs that vanish beside what they were made from: those
+        are noise on both sides, however far apart."""
+        worst = np.zeros(len(self))
+        if not len(self.measured):
+            return worst
+        known = np.flatnonzero(self.pair != NONE)
+        rms, rows = self.measured["rms"][self.pair[known]], self.leaves.row[known]
+        output = self.leaves.output[known]
+        given = np.zeros(len(self))
+        np.maximum.at(given, rows[~output], rms[~output])
+        telling = output & (rms > _VANISHING * given[rows])
+        distance = self.measured["distance"][self.pair[known]]
+        telling &= ~np.isnan(distance)
+        np.maximum.at(worst, rows[telling], distance[telling])
+        return worst
 
     def set_judgement(self, row: int, judgement: Judgement) -> None:
         self.verdict[row] = int(judgement.verdict)
@@ -125,6 +165,12 @@ class RankTable:
         if number == len(self.reasons):
             self.reasons.append(text)
         self.reason[rows] = number
+
+    def compared_outputs(self, row: int) -> bool:
+        """Whether any output of a row was measured."""
+        leaves = slice(int(self.first_leaf[row]), int(self.last_leaf[row]))
+        pairs = self.pair[leaves][self.leaves.output[leaves]]
+        return bool((pairs != NONE).any()) and bool((self.measured["note"][pairs[pairs != NONE]] == 0).any())
 
     def api(self, row: int) -> str:
         return self._texts(row, "api")
@@ -204,14 +250,15 @@ class RankTable:
         """Inputs and outputs of a row."""
         groups: tuple[list[TensorEvidence], list[TensorEvidence]] = ([], [])
         for leaf in range(int(self.first_leaf[row]), int(self.last_leaf[row])):
-            groups[int(self.leaves.output[leaf])].append(self._tensor(row, leaf, measurements))
+            groups[int(self.leaves.output[leaf])].append(self.tensor_at(leaf, measurements))
         return groups
 
-    def _tensor(self, row: int, leaf: int, measurements: bool) -> TensorEvidence:
+    def tensor_at(self, leaf: int, measurements: bool = False) -> TensorEvidence:
+        """What is known of a pair of tensors."""
         left, right = int(self.leaves.reference[leaf]), int(self.leaves.candidate[leaf])
         side = 1 if right != NONE else 0
         visit = right if side else left
-        position = int((self.alignment.candidate if side else self.alignment.reference)[row])
+        position = self.position_of(side, int(self.traces[side].visits[visit, 0]))
         path = self.traces[side].path_of(position, int(self.traces[side].visits[visit, 1]))
         dtypes = [self.layout(0, left), self.layout(1, right)]
         shape = dtypes[side][1]
@@ -228,8 +275,12 @@ class RankTable:
         found.measurement = self.measurement(leaf) if measurements else None
         return found
 
-    def tensor_at(self, leaf: int, measurements: bool = False) -> TensorEvidence:
-        return self._tensor(int(self.leaves.row[leaf]), leaf, measurements)
+    def record(self, side: int, visit: int) -> TensorRecord:
+        """The record of one tensor of a call."""
+        trace = self.traces[side]
+        call = int(trace.visits[visit, 0])
+        first = int(np.searchsorted(trace.visits[:, 0], call, side="left"))
+        return trace.call(self.position_of(side, call)).tensors[visit - first]
 
     def requires_grad(self, leaf: int) -> bool:
         """Whether the candidate's tensor asks for a gradient: a parameter, or something made from one."""
@@ -246,6 +297,9 @@ class RankTable:
 
     def measurement(self, leaf: int) -> Measurement | None:
         """The exact metrics of one pair of tensors, where both sides kept them."""
+        turned = self.turned.get(int(self.pair[leaf]))
+        if turned is not None:
+            return turned.measurement
         number = int(self._exact[int(self.pair[leaf])])
         return None if number == NONE else to_measurement(self._comparisons[number])
 
@@ -271,6 +325,12 @@ class RankTable:
         return np.array(values, dtype=np.float64)[inverse]
 
 
+def frameworks_of(trace: Trace) -> frozenset[str]:
+    """The frameworks whose functions a trace calls."""
+    heads = {name.partition(".")[0] for name in trace.names.values()}
+    return frozenset(heads & {"torch", "paddle"})
+
+
 def _dtype(name: str) -> DType:
     try:
         return dtype_named(name)
@@ -278,13 +338,13 @@ def _dtype(name: str) -> DType:
         return _UNKNOWN
 
 
-def _align_steps(traces: tuple[Trace, Trace], steps: tuple[int, ...]) -> tuple[Alignment, Integers]:
+def _align_steps(traces: tuple[Trace, Trace], steps: tuple[int, ...], across: bool) -> tuple[Alignment, Integers]:
     columns = [trace.column("step") for trace in traces]
     parts = []
     numbers = []
     for step in steps:
         positions = [np.flatnonzero(column == step) for column in columns]
-        part = align_calls(traces[0], positions[0], traces[1], positions[1])
+        part = align_calls(traces[0], positions[0], traces[1], positions[1], across=across)
         parts.append(part)
         numbers.append(np.full(len(part), step, dtype=np.int64))
     if not parts:

@@ -23,7 +23,9 @@ from trueline.store.columns import Payload
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What a watcher is to look at. Globs match whole names; empty means everything. ``calls`` are names such as
-    ``torch.relu.3.forward`` or ``torch.relu.3``; ``between`` is the first and the last of a range of such names."""
+    ``torch.relu.3.forward`` or ``torch.relu.3``; ``between`` is the first and the last of a range of such names.
+    ``targets`` are functions to be recorded besides those of the framework, ``ignored`` some of its own not to be, by
+    their full names."""
 
     levels: frozenset[Level] = frozenset({Level.API})
     data: Data = Data.STATS
@@ -35,6 +37,8 @@ class Scope:
     integers: bool = True
     backward: bool = True
     witness: bool = False
+    targets: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -53,12 +57,18 @@ class Tally:
         self.not_recorded[reason] = self.not_recorded.get(reason, 0) + count
 
 
+Source = Callable[[], tuple[bytes, bytes]]
+"""Gives the rows of calls and of visits that have gathered somewhere, as bytes of 64-bit integers, and forgets them."""
+
+
 class Notebook(Protocol):
     """Where a watcher writes. ``calls`` and ``visits`` are flat lists of integers, a row after another; extending
-    them by whole rows is atomic, so several threads may write."""
+    them by whole rows is atomic, so several threads may write. A watcher that keeps its rows elsewhere adds a
+    ``Source`` of them to ``sources``."""
 
     calls: list[int]
     visits: list[int]
+    sources: list[Source]
     missing: list[tuple[int, str]]
     step: int
     tally: Tally
@@ -100,10 +110,11 @@ class Watcher(Protocol):
 Bits = np.ndarray[Any, Any]
 """Elements as they lie in memory: an array of the storage type of their dtype (bfloat16 as uint16), in C order."""
 
-Mode = Literal["candidate", "honest", "other honest", "gold", "wide"]
-"""``candidate``: on the Target, with its overrides. ``honest``: the same dtypes on the reference device. ``gold``: in
-float64 on the reference device, from the same rounded inputs. ``wide``: a gold for what is float64 itself, with more
-digits than float64."""
+Mode = Literal["candidate", "honest", "honest steps", "honest fused", "gold", "wide"]
+"""``candidate``: on the Target, with its overrides. ``honest``: the same dtypes on the reference device. ``honest
+steps``: the same as a composition of its steps, each rounded; ``honest fused``: the same with what fused kernels round
+(see ``Executor.other_ways``). ``gold``: in float64 on the reference device, from the same rounded inputs. ``wide``: a
+gold for what is float64 itself, with more digits than float64."""
 
 
 class ArrayIn(NamedTuple):
@@ -152,7 +163,8 @@ class Executed:
     call changed and did not return under their own path. ``gradients`` are by the path of the input that they belong
     to; ``backward`` is how the backward ended, None where there was none. ``arrived`` are the gradients that were fed
     at the outputs, drawn ones among them, as they were fed. ``working`` is the coarsest floating dtype in which the
-    call worked; empty where there was none."""
+    call worked; empty where there was none. ``tensor_float`` is the switch (``cudnn``, ``matmul``) by which the device
+    was allowed to round float32 to TF32 in this call; empty where it was not."""
 
     outcome: Outcome
     outputs: Mapping[str, ArrayOut] = field(default_factory=dict)
@@ -160,11 +172,17 @@ class Executed:
     backward: Outcome | None = None
     arrived: Mapping[str, ArrayIn] = field(default_factory=dict)
     working: str = ""
+    tensor_float: str = ""
 
     @property
     def returned(self) -> bool:
         """Whether the forward call returned."""
         return self.outcome.status is Status.RETURNED
+
+    @property
+    def simulated(self) -> str:
+        """Why the dtype of the Target was simulated; empty where it was not."""
+        return self.outcome.simulated
 
 
 class Executor(Protocol):
@@ -173,9 +191,9 @@ class Executor(Protocol):
     def rounded(self, case: Case, inputs: Inputs) -> Inputs:
         """The inputs as the Target is given them: floating ones rounded once to its dtype where it has one."""
 
-    def goes_other_ways(self, case: Case) -> bool:
-        """Whether honest implementations compute this in ways that differ in what they round; then there is another
-        honest execution than the first."""
+    def other_ways(self, case: Case) -> tuple[Mode, ...]:
+        """The modes besides ``honest`` in which honest implementations compute this, differing in what they round;
+        most often none."""
 
     def run(self, case: Case, inputs: Inputs, *, mode: Mode, watch: Collection[str] = ()) -> Executed:
         """Runs a Case once. Whatever the call raises is an Outcome; a Case that cannot be run at all raises

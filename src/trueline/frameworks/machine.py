@@ -5,14 +5,17 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from trueline.cases import Target
 from trueline.errors import MissingFrameworkError, UsageError
 from trueline.frameworks.base import Executor, Notebook, Scope, Watcher
+from trueline.frameworks.several import Several
 
-_ADAPTERS = {"torch": "trueline.frameworks.torch.adapter"}
+_ADAPTERS = {"torch": "trueline.frameworks.torch.adapter", "paddle": "trueline.frameworks.paddle.adapter"}
 _executors: dict[tuple[Any, ...], Executor] = {}
 
 
@@ -38,7 +41,9 @@ def adapter(name: str) -> Adapter:
         raise UsageError(f"unknown framework {name!r}; known: {', '.join(_ADAPTERS)}")
     if importlib.util.find_spec(name) is None:
         raise MissingFrameworkError(f"{name} is not installed in this Python ({sys.executable}); install it first")
-    module: Any = importlib.import_module(_ADAPTERS[name])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a framework says of compilers on import concerns nobody here
+        module: Any = importlib.import_module(_ADAPTERS[name])
     made: Adapter = module.make()
     return made
 
@@ -47,10 +52,34 @@ def executor(target: Target, reference: Target | None = None) -> Executor:
     """What executes Cases on a Target; one for all Cases. Golds come from the device of ``reference``."""
     key = (str(target), tuple(sorted(target.overrides.items())), str(reference))
     if key not in _executors:
-        _executors[key] = adapter(target.framework).executor(target, reference)
+        _executors[key] = _simulating(target, reference) if target.simulated else _plain(target, reference)
     return _executors[key]
+
+
+def _plain(target: Target, reference: Target | None) -> Executor:
+    return adapter(target.framework).executor(target, reference)
+
+
+def _simulating(target: Target, reference: Target | None) -> Executor:
+    from trueline.frameworks.simulated import SimulatingExecutor
+
+    real = replace(target, simulated=False)
+    single = replace(real, dtype="float32")
+    return SimulatingExecutor(executor(real, reference), executor(single, reference), target.dtype)
 
 
 def loaded() -> list[str]:
     """The known frameworks that the program has imported already."""
     return [name for name in _ADAPTERS if name in sys.modules]
+
+
+def installed() -> list[str]:
+    """The known frameworks that could be imported."""
+    return [name for name in _ADAPTERS if importlib.util.find_spec(name) is not None]
+
+
+def chosen(name: str) -> Several:
+    """The framework of this name; for ``auto`` all that the program has imported, else the first that it could."""
+    if name != "auto":
+        return Several([adapter(name)])
+    return Several([adapter(one) for one in loaded() or installed()[:1] or list(_ADAPTERS)[:1]])

@@ -7,6 +7,7 @@ For a pair of calls of two Runs, given what went into them:
     honest         the default: what honest arithmetic in that dtype and size explains
     ptdbg          the rule of ptdbg_ascend
     registry       these standards by name
+    by_element     standards of checks, asked about the tensors of Runs; ``peer``: the default for three of them
 
 For a case that was executed alone, one measured tensor at a time:
 

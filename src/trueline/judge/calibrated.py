@@ -53,6 +53,11 @@ FLIP_SHARE = 0.25
 implementation."""
 
 
+_SWITCHES = {"cudnn": "torch.backends.cudnn.allow_tf32", "matmul": "torch.backends.cuda.matmul.allow_tf32"}
+_TENSOR_FLOAT = 2.0**-8
+"""Errors relative to the tensor as a whole up to which TF32 explains them: it rounds factors by 2**-11."""
+
+
 class Calibrated:
     """Errors against those of honest arithmetic on the same inputs."""
 
@@ -93,10 +98,27 @@ def _judge_float(evidence: Evidence, numbers: Mapping[str, float]) -> TensorFind
         return flips
     score, reason = max(peak, _spread(numbers, limits), _bias(numbers, limits), key=lambda found: found[0])
     if score > 1.0:
+        reason += _by_tensor_float(evidence, numbers) + _besides(numbers)
         return TensorFinding(evidence, Verdict.FAIL, reason, score)
     if flips.verdict is not Verdict.PASS:
         return flips
     return TensorFinding(evidence, Verdict.WARN if score > SUSPICIOUS else Verdict.PASS, reason, score)
+
+
+def _by_tensor_float(evidence: Evidence, numbers: Mapping[str, float]) -> str:
+    """Words about TF32 where it was allowed and errors are no larger than it makes them."""
+    switch = next((name for name in _SWITCHES if f"tf32_{name}" in numbers), "")
+    if not switch or evidence.gold is None or not evidence.gold.normalized <= _TENSOR_FLOAT:
+        return ""
+    return f". TF32 explains errors of this size: {_SWITCHES[switch]} is on, which rounds the factors to eleven digits"
+
+
+def _besides(numbers: Mapping[str, float]) -> str:
+    """Words about an honest implementation that is no measure, for it is wrong itself."""
+    if "honest_excess" not in numbers:
+        return ""
+    excess = f"{numbers['honest_excess']:.3g} times what rounding explains"
+    return f". The reference's own kernel in this dtype was not trusted: it is off by {excess}"
 
 
 def _peak(evidence: Evidence, numbers: Mapping[str, float], limits: Limits) -> tuple[float, str]:

@@ -22,7 +22,8 @@ class TensorEvidence:
     """One pair of tensors, measured. ``distance`` is NaN where nothing was measured, and ``note`` says why.
 
     ``peak`` is the largest absolute error in units of the reference's largest magnitude. ``rms``, ``mean``,
-    ``smallest`` and ``largest`` describe the reference. ``only`` names the side that has the tensor where one lacks it.
+    ``smallest`` and ``largest`` describe the reference, ``candidate_rms`` the candidate. ``only`` names the side that
+    has the tensor where one lacks it.
     """
 
     path: str
@@ -44,6 +45,7 @@ class TensorEvidence:
     bad_reference: int = 0
     bad_candidate: int = 0
     bad_mismatch: int = 0
+    candidate_rms: float = 0.0
     same_shape: bool = True
     only: str = ""
     measurement: Measurement | None = None

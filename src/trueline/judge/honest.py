@@ -8,6 +8,7 @@ inputs that differ, the output may differ as much as the operator can stretch th
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from trueline.judge.evidence import CallEvidence, Floats, Judgement, OutputColumns, TensorEvidence
 from trueline.judge.sensitivity import Limit, least_limits, limit_of
@@ -69,6 +70,9 @@ def _judge_output(evidence: CallEvidence, output: TensorEvidence) -> Judgement:
         return _not_measured(evidence, output)
     if output.equal:
         return Judgement(Verdict.PASS, "equal", 0.0)
+    if output.rms == 0.0 and output.candidate_rms > 0.0 and not output.bad_mismatch:
+        # Nothing is relative to zero: what is left of a sum that vanishes is measured by what was summed.
+        output = replace(output, rms=output.candidate_rms, distance=1.0, peak=1.0)
     limit = _limit(evidence, output)
     if output.bad_mismatch:
         return _judge_not_finite(evidence, output, limit)

@@ -9,12 +9,14 @@
                 errors is taken and shown there, but does not count.
 
 Where APEX has no row for a tensor (it is empty, an output is missing) the verdict is NOT_COMPARED. That a later warning
-of an API overwrites an earlier error there is not followed: the verdict of many is the worst of them.
+of an API overwrites an earlier error there is not followed in checks: the verdict of many is the worst of them. Where
+two Runs are compared ``apex`` stands for APEX's own answers, and ``api_verdict`` gives that one too.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trueline.cases import Case, Evidence, TensorFinding
@@ -33,6 +35,7 @@ from trueline.judge.findings import (
     warned,
 )
 from trueline.judge.predecessors_ascend import chain
+from trueline.records import Verdict
 
 _EXACT_FAMILIES = ("bool", "uint8", "int32", "int64")
 _NO_ERROR_RATIO = 10000.0
@@ -98,6 +101,14 @@ class ApexMulti:
         if score > 1.0:
             return failed(evidence, worst, score)
         return warned(evidence, warning, score) if warning else passed(evidence, worst, score)
+
+
+def api_verdict(verdicts: Sequence[Verdict]) -> Verdict:
+    """What APEX says of an API from what it says of its tensors in their order: the last error or warning counts."""
+    spoken = [verdict for verdict in verdicts if verdict in (Verdict.WARN, Verdict.FAIL)]
+    if spoken:
+        return spoken[-1]
+    return Verdict.PASS if Verdict.PASS in verdicts else Verdict.NOT_COMPARED
 
 
 def _ratio(mine: float, theirs: float) -> float:

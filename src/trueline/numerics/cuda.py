@@ -18,7 +18,9 @@ operations, for accelerators that have no Triton.
 
 from __future__ import annotations
 
+import ctypes
 import threading
+from collections import deque
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 
 from trueline.dtypes import BY_CODE
 from trueline.errors import MissingFrameworkError, UsageError
+from trueline.numerics.cuda_driver import DirectKernel, Program, direct_kernel, driver
 from trueline.numerics.fallback import widen
 from trueline.numerics.layout import DESCRIPTOR, STATISTICS
 from trueline.numerics.plain import plain_statistics
@@ -67,9 +70,12 @@ class Rows(Protocol):
 
     def __len__(self) -> int: ...
 
-    def fill(self, first: int, ends: int, table: int, shares: tuple[int, ...]) -> tuple[int, int, list[int]]:
-        """Fills a table at these addresses with the rows from ``first`` on, as far as it goes. Gives how many, how
-        many blocks they have, and the positions of those whose tensors were changed since they were seen."""
+    def fill(
+        self, first: int, ends: int, table: int, shares: tuple[int, ...], program: int, results: int
+    ) -> tuple[int, int, list[int], bool]:
+        """Fills a table at these addresses with the rows from ``first`` on, as far as it goes, and sends it to the
+        device where a ``Program`` is given. Gives how many rows, how many blocks they have, the positions of those
+        whose tensors were changed since they were seen, and whether the table was sent."""
 
 
 class Fetched:
@@ -87,22 +93,29 @@ class Fetched:
         """The ``STATISTICS`` rows, by slot; those of slots never launched hold anything. Any thread may wait."""
         if self._event is not None:
             self._event.synchronize()
-        rows: NDArray[np.void] = self._host.numpy().view(STATISTICS).copy()
+        rows: NDArray[np.void] = self._host.numpy().view(STATISTICS)
         return rows
 
 
 class _Kernel:
-    """A Triton kernel that is compiled at its first launch; later launches skip Triton's argument handling.
+    """A Triton kernel that is compiled at its first launch; later launches skip Triton's argument handling, and Triton
+    itself where the driver can be asked.
 
     All arguments are integers that Triton does not specialise, so the compiled kernel fits every later launch.
     """
 
-    def __init__(self, function: Any, options: dict[str, int]) -> None:
+    def __init__(self, function: Any, options: dict[str, int], *, direct: bool) -> None:
         self._function = function
         self._options = options
+        self._may_be_direct = direct
         self._compiled: Any = None
+        self.direct: DirectKernel | None = None
 
     def __call__(self, programs: int, stream: int | None, *arguments: int) -> None:
+        if self.direct is not None:
+            if self.direct(programs, stream, *arguments):
+                return
+            self.direct = None
         if self._compiled is not None:
             self._compiled[(programs, 1, 1)](*arguments, stream=stream)  # else Triton asks for it, which takes longer
             return
@@ -110,22 +123,21 @@ class _Kernel:
         # the interpreter returns None, and what is not a compiled kernel is launched the long way every time
         if hasattr(type(compiled), "__getitem__") and hasattr(compiled, "packed_metadata"):
             self._compiled = compiled
+            if self._may_be_direct:
+                self.direct = direct_kernel(compiled, len(arguments))
 
 
 class _Slot:
-    """One pinned table of the ring."""
+    """One pinned table of the ring. ``generation`` is the step in which it was last used."""
 
-    def __init__(self, memory: Any, header: int, event: Any) -> None:
+    def __init__(self, memory: Any, header: int) -> None:
+        self.address: int = memory.data_ptr()
         self.ends: NDArray[np.int32] = memory[:header].numpy().view(np.int32)
         self.rows: NDArray[np.uint8] = memory[header:].numpy()
         self.ends_address: int = self.ends.ctypes.data
         self.rows_address: int = self.rows.ctypes.data
         self.views = [memory[: header + rows * DESCRIPTOR.itemsize] for rows in TABLE_CLASSES]
-        self.event = event
-        self.used = False
-
-    def free(self) -> bool:
-        return not self.used or self.event is None or bool(self.event.query())
+        self.generation = -1
 
 
 class _Lane:
@@ -161,6 +173,7 @@ class _Streams:
         self.asynchronous = device.type != "cpu"
         self._module = getattr(torch, device.type) if self.asynchronous else None
         self._ask = getattr(torch._C, f"_{device.type}_getCurrentRawStream", None)
+        self._device_now = getattr(torch._C, f"_{device.type}_getDevice", None)
 
     def current(self) -> Any:
         return self._module.current_stream(self.device) if self._module is not None else None
@@ -178,7 +191,9 @@ class _Streams:
         return self._module.Event(blocking=True) if blocking and self.device.type == "cuda" else self._module.Event()
 
     def wrong_device(self) -> bool:
-        return self._module is not None and self._module.current_device() != self.device.index
+        if self._module is None:
+            return False
+        return bool((self._device_now or self._module.current_device)() != self.device.index)
 
     def guard(self) -> Any:
         return self._module.device(self.device)  # type: ignore[union-attr]
@@ -216,15 +231,24 @@ class GroupedReducer:
             cuda_kernels.SPAN_ELEMENTS,
             sum(1 << code for code in BY_CODE if BY_CODE[code].is_complex),
         )
-        self._reduce = _Kernel(cuda_kernels.reduce_blocks, options)
-        self._fold = _Kernel(cuda_fold.fold_blocks, {"num_warps": 8})
+        direct = self.device.type == "cuda" and torch.version.hip is None
+        self._driver = driver() if direct else None
+        self._reduce = _Kernel(cuda_kernels.reduce_blocks, options, direct=direct)
+        self._fold = _Kernel(cuda_fold.fold_blocks, {"num_warps": 8}, direct=direct)
         self._float8 = torch.from_numpy(float8_values()).to(self.device)
+        self._program = Program()
+        self._programmed: tuple[int, int, int] | None = None
+        """What the program was made for: the addresses of table and scratch, and whether digests are wanted."""
         self._lock = threading.Lock()
         self._ring: list[_Slot] = []
         self._next = 0
         self._lanes: dict[int | None, _Lane] = {}
         self._results = (_Results(), _Results())
         self._generation = 0
+        self._fetches: deque[tuple[int, Any]] = deque()
+        """The steps whose rows were asked for, each with the event after which nothing of it is in use."""
+        self._finished = -1
+        """The last step of which we know that."""
         self._used = 0
         with self._lock:
             self._extend_ring()
@@ -281,10 +305,18 @@ class GroupedReducer:
     def _launch_rows(self, rows: Rows, slots: int, digest: int) -> list[int]:
         lane = self._enter_lane(slots + len(rows))
         first, changed = 0, []
+        results: int = self._results[self._generation & 1].memory.data_ptr()
+        program = self._program_for(lane, digest)
         while first < len(rows):
             slot = self._free_slot()
-            count, blocks, found = rows.fill(first, slot.ends_address, slot.rows_address, self._shares)
-            self._send_table(lane, slot, count, blocks, slots + first, digest)
+            place = results + (slots + first) * STATISTICS.itemsize
+            count, blocks, found, sent = rows.fill(
+                first, slot.ends_address, slot.rows_address, self._shares, program, place
+            )
+            slot.generation = self._generation
+            if not sent:
+                self._send_table(lane, slot, count, blocks, slots + first, digest)
+                program = self._program_for(lane, digest)
             first += count
             changed += found
         return changed
@@ -302,13 +334,8 @@ class GroupedReducer:
 
     def _send_table(self, lane: _Lane, slot: _Slot, count: int, blocks: int, slots: int, digest: int) -> None:
         """Copies a table to the device and has its tensors read."""
-        size = 0
-        while TABLE_CLASSES[size] < count:
-            size += 1
-        lane.views[size].copy_(slot.views[size], non_blocking=True)
-        if slot.event is not None:
-            slot.event.record(lane.stream)
-        slot.used = True
+        self._copy_table(lane, slot, count)
+        self._programmed = None  # the kernels' arguments are written anew
         if blocks > lane.scratch_blocks:
             self._grow_scratch(lane, blocks)
         scratch = lane.scratch.data_ptr()
@@ -316,6 +343,43 @@ class GroupedReducer:
             self._reduce(blocks, lane.raw, lane.address, scratch, self._float8.data_ptr(), digest)
         memory = self._results[self._generation & 1].memory
         self._fold(count, lane.raw, lane.address, scratch, memory.data_ptr() + slots * STATISTICS.itemsize, digest)
+
+    def _program_for(self, lane: _Lane, digest: int) -> int:
+        """The address of a Program for this lane; 0 where there is none: before the kernels are compiled."""
+        reduce, fold = self._reduce.direct, self._fold.direct
+        if self._driver is None or reduce is None or fold is None or lane.scratch is None:
+            return 0
+        scratch = lane.scratch.data_ptr()
+        if self._programmed == (lane.address, scratch, digest):
+            return ctypes.addressof(self._program)
+        results = fold.address_of(2)
+        if results is None:
+            return 0
+        self._programmed = lane.address, scratch, digest
+        reduce.set(lane.address, scratch, self._float8.data_ptr(), digest)
+        fold.set(lane.address, scratch, 0, digest)
+        self._program = Program(
+            self._driver.copy_address,
+            self._driver.launch_address,
+            lane.raw,
+            lane.address,
+            self._header,
+            reduce.described(),
+            fold.described(),
+            results,
+            lane.scratch_blocks,
+        )
+        return ctypes.addressof(self._program)
+
+    def _copy_table(self, lane: _Lane, slot: _Slot, count: int) -> None:
+        slot.generation = self._generation
+        size = self._header + count * DESCRIPTOR.itemsize
+        if self._driver is not None and not self._driver.copy(lane.address, slot.address, size, lane.raw):
+            return
+        place = 0
+        while TABLE_CLASSES[place] < count:
+            place += 1
+        lane.views[place].copy_(slot.views[place], non_blocking=True)
 
     def _fetch(self) -> Fetched:
         used, self._used = self._used, 0
@@ -331,6 +395,7 @@ class GroupedReducer:
         if event is not None:
             event.record(lane.stream)
         results.ready = event
+        self._fetches.append((self._generation, event))
         self._generation += 1
         return Fetched(host, event)
 
@@ -398,19 +463,33 @@ class GroupedReducer:
     def _free_slot(self) -> _Slot:
         """The oldest pinned table. The host waits only if it is ``RING_LIMIT`` launches ahead of the device."""
         slot = self._ring[self._next]
-        if not slot.free():
+        if slot.generation > self._finished and self._streams.asynchronous and not self._is_over(slot.generation):
             if len(self._ring) < RING_LIMIT:
                 self._extend_ring()
                 slot = self._ring[self._next]
             else:
-                slot.event.synchronize()
+                self._wait_until_over(slot.generation)
         self._next = (self._next + 1) % len(self._ring)
         return slot
+
+    def _is_over(self, generation: int) -> bool:
+        """Whether the device is done with all that was queued in a step."""
+        while self._fetches and self._fetches[0][1].query():
+            self._finished = self._fetches.popleft()[0]
+        return generation <= self._finished
+
+    def _wait_until_over(self, generation: int) -> None:
+        for past, event in self._fetches:
+            if past == generation:
+                event.synchronize()
+                return
+        for lane in self._lanes.values():  # so many launches in one step
+            lane.stream.synchronize()
 
     def _extend_ring(self) -> None:
         """Inserts fresh tables before the oldest one."""
         size = self._header + self._kernels.ROWS_PER_TABLE * DESCRIPTOR.itemsize
         shape = (RING_STEP, size)
         memory = self._torch.empty(shape, dtype=self._torch.uint8, pin_memory=self._streams.asynchronous)
-        fresh = [_Slot(memory[row], self._header, self._streams.event()) for row in range(RING_STEP)]
+        fresh = [_Slot(memory[row], self._header) for row in range(RING_STEP)]
         self._ring[self._next : self._next] = fresh

@@ -16,6 +16,8 @@ For floating-point tensors, of which complex ones count as their parts:
     bias_consistency     how many standard errors that is, at the least
     bias_values          how many different golds it rests on
     honest_bias          the bias of the honest implementation
+    honest_excess        only where the honest implementation is not trusted, and the gold, rounded, takes its place:
+                         how many times what rounding explains it is off, in the same way for neighbouring inputs
     compared             elements whose values were compared
     nan_wrong            NaN on one side only, where neither rounding nor the honest implementation is an excuse
     infinity_wrong       the same for infinities, signs included
@@ -47,6 +49,8 @@ from trueline.cases import Evidence
 from trueline.dtypes import DTYPES, DType, dtype_named
 from trueline.numerics.cpu import compare
 from trueline.numerics.floats import Array, FloatNumbers, Gold
+from trueline.numerics.narrow import narrow
+from trueline.numerics.trust import Nudged, excess_of
 from trueline.numerics.yardstick import Flags
 
 
@@ -63,6 +67,9 @@ def measure(
     structure: str = "",
     excused: Flags | None = None,
     scale: float = 0.0,
+    roundings: float = 1.0,
+    terms: int = 1,
+    nudged: Nudged | None = None,
     numbers: Mapping[str, float] | None = None,
 ) -> Evidence:
     """Evidence of one tensor.
@@ -72,7 +79,10 @@ def measure(
     implementation returned, if not ``dtype``. ``structure`` says what else is not as it must be (device, layout).
     ``excused`` marks elements that may be anything (ties, never written). ``scale`` is the largest magnitude among the
     inputs and the gradients that arrived, where the caller knows it: results that vanish beside it are noise of the
-    gold itself. ``numbers`` are kept besides what is measured here.
+    gold itself. ``roundings`` is how many an honest kernel makes one after another (see ``Yardstick``), ``terms``
+    how many numbers an element is the sum of. ``nudged`` gives results of the honest implementation for inputs that
+    are neighbours of those at hand; it is asked where its error is more than rounding explains, and without it the
+    honest implementation is always trusted. ``numbers`` are kept besides what is measured here.
     """
     kind = _dtype(dtype)
     # An array without dimensions easily becomes a number on its way here.
@@ -96,12 +106,18 @@ def measure(
     same = [one for one in perturbed if (one[0] if isinstance(one, tuple) else one).shape == high.shape]
     wide = _wide_dtype(high, kind)
     against_gold = compare(high, wide, candidate, kind)
+    of_honest = compare(high, wide, honest, kind) if honest is not None else None
     with np.errstate(all="ignore"):
         if kind.is_exact:
             kept.update(_exact_numbers(candidate, honest, gold, same, excused))
         else:
-            scale = np.nanmax([scale, against_gold.reference_max])
-            kept.update(FloatNumbers(candidate, honest, gold, same, kind, excused, scale).numbers())
+            scale = float(np.nanmax([scale, against_gold.reference_max]))
+            trusted = honest
+            if honest is not None and of_honest is not None and nudged is not None and excused is None:
+                excess = excess_of(honest, of_honest, high, same, kind, scale=scale, terms=terms, nudged=nudged)
+                if excess:
+                    kept["honest_excess"], trusted = excess, narrow(high, kind)
+            kept.update(FloatNumbers(candidate, trusted, gold, same, kind, excused, scale, roundings).numbers())
     return Evidence(
         part,
         path,
@@ -109,7 +125,7 @@ def measure(
         candidate.shape,
         exact=kind.is_exact,
         gold=against_gold,
-        honest=compare(high, wide, honest, kind) if honest is not None else None,
+        honest=of_honest,
         direct=compare(honest, kind, candidate, kind) if honest is not None else None,
         numbers=kept,
     )

@@ -51,6 +51,7 @@ class FloatNumbers:
         dtype: DType,
         excused: Flags | None,
         scale: float,
+        roundings: float = 1.0,
     ) -> None:
         self._dtype = component_of(dtype)
         self._complex = dtype.is_complex
@@ -72,6 +73,7 @@ class FloatNumbers:
         golds = [high for high, _ in (self._gold, *self._perturbed)]
         self._overflows = not all(_largest(high) < self._overflow for high in golds)
         self._found = dict(_NOTHING_FOUND)
+        self._roundings = roundings
 
     def _storage(self, array: Array) -> Array:
         flat = np.ascontiguousarray(array).reshape(-1)
@@ -97,7 +99,7 @@ class FloatNumbers:
             if keeping:
                 kept.append(elements)
         found = self._found
-        yardstick = Yardstick(pools)
+        yardstick = Yardstick(pools, self._roundings)
         squares = honest_squares = compared = 0.0
         for number, chunk in enumerate(chunks):
             elements = kept[number] if keeping else self._elements(chunk)
@@ -143,6 +145,9 @@ class FloatNumbers:
         elements = Elements(gold, error, honest_error, response, unit, compared, response > 0.0)
         if not finite:
             self._settle_not_finite(elements, candidate, honest, chosen, count=count)
+        if self._excused is not None:
+            for column in (elements.error, elements.honest_error, elements.response):
+                column[~elements.compared] = 0.0
         if len(moves) == PERTURBATIONS:
             jumps = settle_jumps(elements, moves, self._dtype, noise)
             if count and jumps is not None:
@@ -194,7 +199,7 @@ class FloatNumbers:
         known = _alike(candidate, honest) if self._honest is not None else np.zeros(gold.shape, bool)
         near = np.isinf(candidate) & np.isfinite(gold) & (np.abs(gold) > self._overflow / 2) & (candidate * gold > 0)
         near &= ~known
-        beyond = np.copysign(math.ldexp(1.0, self._dtype.exponent_max + 1), gold)
+        beyond = np.copysign(np.ldexp(1.0, self._dtype.exponent_max + 1), gold)  # infinity itself for float64
         inside = near & np.isfinite(rounded)
         elements.error[inside] = (beyond - gold)[inside]
         elements.error[near & ~inside] = 0.0

@@ -28,13 +28,12 @@ def perturb(
     seed: int,
     path: str,
     round_number: int,
-    within: tuple[float, float] | None = None,
+    still: NDArray[np.bool_] | None = None,
 ) -> NDArray[Any]:
     """Each number of ``values`` (float64 or complex128, made from tensors of ``dtype``) times 1 + u or 1 - u, u being
     the unit roundoff of ``dtype``, the signs drawn at random. The second round moves opposite to the first, so that a
     number on the edge of a jump is moved to both sides; the third moves as the first, by a small share of u; the next
-    three draw again. Zeros, infinities and NaN stay what they are. A move that would leave the range ``within`` goes
-    the other way.
+    three draw again. Zeros, infinities, NaN and what is ``still`` stay what they are.
 
     The result has the type of ``values``; for float64 tensors pass ``numpy.longdouble`` to keep what was added.
     """
@@ -47,10 +46,7 @@ def perturb(
         parts = parts.view(parts.real.dtype)
         return _moved(parts, unit, generator).view(values.dtype).reshape(values.shape)
     moved = _moved(values, unit, generator)
-    if within is None:
-        return moved
-    with np.errstate(all="ignore"):
-        return np.where((moved < within[0]) | (moved > within[1]), values + (values - moved), moved)
+    return moved if still is None else np.where(still, values, moved)
 
 
 def _moved(values: NDArray[Any], unit: float, generator: np.random.Generator) -> NDArray[Any]:

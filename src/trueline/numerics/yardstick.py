@@ -28,7 +28,8 @@ Flags = NDArray[np.bool_]
 _EXPONENT_BITS = np.int64(0x7FF0000000000000)
 _EXPONENTS = 2048
 _ENOUGH = 16
-"""Elements that make a pool; fewer are pooled with those of the next larger magnitude."""
+"""Elements that make a pool; fewer are pooled with those of the next larger magnitude, and where there are none with
+those of the next smaller."""
 _ROUNDING = 0.3
 """The root mean square of rounding to nearest, in units."""
 _CAP = 64.0
@@ -109,18 +110,22 @@ class Pools:
     def levels(self) -> tuple[Doubles, Doubles]:
         """By exponent, in units: root mean square error of the honest implementation, and typical response."""
         honest, response = np.zeros(_EXPONENTS), np.zeros(_EXPONENTS)
-        filled = np.flatnonzero(self.counts)
-        for position, exponent in enumerate(filled.tolist()):
+        filled = np.flatnonzero(self.counts).tolist()
+        for position, exponent in enumerate(filled):
             count = squares = roots = 0.0
-            for other in filled[position:].tolist():
-                larger = 2.0 ** min(other - exponent, 500)
+            # The larger ones first; the largest of all have none but smaller ones beside them.
+            for other in (*filled[position:], *reversed(filled[:position])):
+                if other < exponent:
+                    honest[exponent] = max(honest[exponent], math.sqrt(squares / count))
+                    response[exponent] = max(response[exponent], (roots / count) ** 2)
+                larger = 2.0 ** max(min(other - exponent, 500), -500)
                 count += self.counts[other]
                 squares += self.honest[other] * larger * larger
                 roots += self.response[other] * math.sqrt(larger)
                 if count >= _ENOUGH:
                     break
-            honest[exponent] = math.sqrt(squares / count)
-            response[exponent] = (roots / count) ** 2
+            honest[exponent] = max(honest[exponent], math.sqrt(squares / count))
+            response[exponent] = max(response[exponent], (roots / count) ** 2)
         return honest, response
 
 
@@ -147,10 +152,13 @@ class Looked:
 
 
 class Yardstick:
-    """Measures elements, once the pools are full."""
+    """Measures elements, once the pools are full. ``roundings`` is how many an honest kernel makes one after another,
+    beyond those of the honest implementation at hand: each does to what comes after it what moving the inputs does,
+    and their directions are independent."""
 
-    def __init__(self, pools: Pools) -> None:
+    def __init__(self, pools: Pools, roundings: float = 1.0) -> None:
         self._honest, self._response = pools.levels()
+        self._growth = math.sqrt(max(roundings, 1.0))
 
     def look(self, elements: Elements) -> Looked:
         """Every element against what is explained there."""
@@ -160,14 +168,16 @@ class Yardstick:
         # Moves may cancel by luck where they do not for the likes of an element. One that does not move at all owes
         # that to no luck.
         np.maximum(response, self._response[exponents] * elements.moving, out=response)
+        if self._growth > 1.0:
+            response *= self._growth
         honest = self._honest[exponents]
         error = np.abs(elements.error) / unit
         honest_error = np.abs(elements.honest_error) / unit
         expected = response + honest
-        expected += _ROUNDING
+        expected += _ROUNDING * self._growth
         np.maximum(honest, honest_error, out=honest)
         explained = np.add(response, honest, out=response)
-        explained += 1.0
+        explained += self._growth
         peak = error / explained
         error /= expected
         np.minimum(error, _CAP, out=error)

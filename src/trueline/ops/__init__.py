@@ -7,6 +7,7 @@
 * ``domains``, ``sources``, ``needs``: where the numbers of a generated tensor lie, and which tensors need which
 * ``equivalence``, ``rules``: which outputs may honestly differ, and what is compared in their place
 * ``catalogue``: representative calls of several hundred operators
+* ``mapping``: Paddle's functions and torch's, held against each other, and calls of one as calls of the other
 """
 
 from trueline.ops.facts import Facts, Kind, facts_of

@@ -1,13 +1,16 @@
-"""How many terms an operator adds up for one element of its output.
+"""How many terms an operator adds up for one element of its output, and how many roundings follow each other.
 
 Rounding grows with that number, with its square root in the mean; an accumulator that is too narrow shows from a few
 hundred terms on. ``terms_of`` gives it for the operators whose arguments tell it, None for all others.
+
+``roundings_of`` is for operators of which torch's kernel for CPUs is no measure, since it does more than honesty asks
+for, or does not exist.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
+from math import log2, prod
 
 from trueline.ops.binding import Bound, bind
 from trueline.ops.names import canonical
@@ -79,7 +82,7 @@ def _group(bound: Bound, shapes: Shapes) -> int | None:
 def _channel(bound: Bound, shapes: Shapes) -> int | None:
     """All elements of a channel; where running statistics are used nothing is added up."""
     shape = _shape(bound, shapes, "input")
-    if shape is None or not bound.get("training"):
+    if shape is None or len(shape) < 2 or not bound.get("training"):
         return None
     return prod(shape) // max(1, shape[1])
 
@@ -130,6 +133,34 @@ _ROWS: tuple[tuple[str, Count], ...] = (
 )
 
 _COUNTS = {name: count for names, count in _ROWS for name in names.split()}
+
+_SCANS = frozenset("cumsum cumprod logcumsumexp cumulative_trapezoid".split())
+"""They add one after another, each sum to be rounded because each is a result. Torch's kernels for CPUs keep the sum
+in float64; in float32 honesty asks for no more than float32."""
+_TRANSFORMS = frozenset(
+    """fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 fftn ifftn rfftn irfftn hfftn ihfftn stft
+    istft""".split()
+)
+"""In half precision they exist on accelerators alone, which round in each of their stages."""
+_BUTTERFLY = 3
+"""Roundings of a stage of a fast Fourier transform: a product, a sum within it, and the sum with the other half."""
+_FACTORIZATIONS = frozenset("cond svd svdvals eigh eigvalsh eig eigvals pinv lstsq matrix_rank".split())
+"""Sequences of rotations or reflections, one for each row: their error is bounded by the size of the matrix as a whole,
+where moving the inputs moves each element by its own."""
+_SINGLE_DIGITS = 24
+
+
+def roundings_of(api: str, arguments: Tree, shapes: Shapes, digits: int) -> float:
+    """How many roundings follow each other in an honest kernel that works in a type of so many digits, where torch's
+    own kernel for CPUs does not show it; 1 for all others."""
+    name = canonical(api)
+    largest = max((max(shape, default=1) for shape in shapes.values()), default=1)
+    if name in _SCANS and digits >= _SINGLE_DIGITS:
+        return float(_reduced(bind(api, arguments), shapes) or largest)
+    if name in _TRANSFORMS and digits < _SINGLE_DIGITS:
+        count = max((prod(shape) for shape in shapes.values()), default=1)
+        return max(1.0, _BUTTERFLY * log2(max(count, 1)))
+    return float(largest) if name in _FACTORIZATIONS else 1.0
 
 
 def listed_operators() -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from trueline.ops.mapping.rows import row_for
 from trueline.ops.names import canonical
 from trueline.tree import Tree, tensor_paths
 
@@ -218,7 +219,29 @@ def _parameter(text: str) -> tuple[str, Tree]:
 def signature(api: str) -> tuple[tuple[str, Tree], ...]:
     """The parameters of an operator with their defaults, in order; empty where no row names it."""
     rows = _table()
+    if api.startswith("paddle."):
+        return _paddle_signature(api)
     return rows.get(api) or rows.get(canonical(api), ())
+
+
+@lru_cache(maxsize=4096)
+def _paddle_signature(api: str) -> tuple[tuple[str, Tree], ...]:
+    """The parameters of a function of Paddle's in its own order, under the names that torch has for them."""
+    row = row_for(api)
+    if row is None:
+        return _table().get(canonical(api), ())
+    known = dict(_table().get(row.operator) or _table().get(canonical(api), ()))
+    return tuple(
+        (name, row.defaults.get(ours, known.get(name)))
+        for ours, name in ((ours, row.torch_name(ours)) for ours in row.names if not ours.startswith("*"))
+    )
+
+
+@lru_cache(maxsize=4096)
+def _keywords(api: str) -> Mapping[str, str]:
+    """The keywords of a call that mean a parameter of another name."""
+    row = row_for(api) if api.startswith("paddle.") else None
+    return _KEYWORDS if row is None else {**_KEYWORDS, **{ours: row.torch_name(ours) for ours in row.names}}
 
 
 def listed_signatures() -> Iterator[str]:
@@ -229,14 +252,14 @@ def listed_signatures() -> Iterator[str]:
 def bind(api: str, arguments: Tree) -> Bound:
     """Arguments of a call by name. A default fills what was not passed; keywords are taken as they are."""
     positional, keywords = arguments.get("args", []), arguments.get("kwargs", {})
-    known = signature(api)
+    known, other = signature(api), _keywords(api)
     values: dict[str, Tree] = dict(known)
     paths: dict[str, str] = {}
     for position, ((name, _), value) in enumerate(zip(known, positional, strict=False)):
         values[name], paths[name] = value, f"args.{position}"
     for name, value in keywords.items():
         # Tensor methods and a few functions say self, axis or keepdims for what the rows call input, dim and keepdim.
-        plain = name if name in values or _KEYWORDS.get(name) not in values else _KEYWORDS[name]
+        plain = name if name in values or other.get(name) not in values else other[name]
         values[plain], paths[plain] = value, f"kwargs.{name}"
     return Bound(api, values, paths)
 
@@ -259,7 +282,7 @@ def parameter(api: str, path: str) -> str | None:
     known = signature(api)
     if parts[0] == "kwargs" and len(parts) > 1:
         names = {name for name, _ in known}
-        return parts[1] if parts[1] in names or not names else _KEYWORDS.get(parts[1], parts[1])
+        return parts[1] if parts[1] in names or not names else _keywords(api).get(parts[1], parts[1])
     if parts[0] == "args" and len(parts) > 1 and parts[1].isdigit() and int(parts[1]) < len(known):
         return known[int(parts[1])][0]
     return None

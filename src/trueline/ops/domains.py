@@ -15,12 +15,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
+from trueline.cases import Case
 from trueline.dtypes import DType, dtype_named
 from trueline.errors import UsageError
+from trueline.ops.mapping.domains import constants_of
+from trueline.ops.mapping.rows import row_for
 from trueline.ops.needs import domain_for, is_structural
 from trueline.ops.sources import SOURCES, Array, Generator, Shape
 
@@ -42,6 +46,20 @@ def draw(domain: str, generator: Generator, shape: Shape, dtype: str = "float32"
     for change, more in changes:
         values = CHANGES[change](values, generator, kind, *more)
     return _typed(values, kind, shape)
+
+
+def with_domains(case: Case) -> Case:
+    """The Case with the domain that each of its drawn tensors needs. Integers of which nothing is known but that they
+    are no index are drawn from both sides of zero; tensors that carry no gradient in one framework carry none."""
+    row = row_for(case.api)
+    known, constant = row is not None, constants_of(row, case.arguments) if row is not None else set()
+    specs = []
+    for spec in case.tensors:
+        domain = domain_for(case.api, spec.path, case.arguments, case.tensors) if spec.stored is None else ""
+        if not domain and known and spec.stored is None and dtype_named(spec.dtype).kind in "iu":
+            domain = "normal"
+        specs.append(replace(spec, domain=domain, requires_grad=spec.requires_grad and spec.path not in constant))
+    return replace(case, tensors=tuple(specs))
 
 
 @lru_cache(maxsize=1024)
@@ -135,4 +153,4 @@ CHANGES: dict[str, Change] = {
     "magnitude": _magnitude,
 }
 
-__all__ = ["CHANGES", "SOURCES", "domain_for", "draw", "is_structural", "parse"]
+__all__ = ["CHANGES", "SOURCES", "domain_for", "draw", "is_structural", "parse", "with_domains"]

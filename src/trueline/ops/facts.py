@@ -105,9 +105,11 @@ _TABLE: dict[Kind, str] = {
         isneginf isposinf isreal signbit isin frexp nextafter matrix_rank unique_consecutive histogram lshift rshift
         bitwise_left_shift bitwise_right_shift gcd lcm
         nonzero_static histogramdd count_nonzero and or xor invert is_nonzero bool len size numel dim stride argwhere
+        rmod rfloordiv shard_index is_complex is_floating_point is_integer is_empty is_tensor is_contiguous is_same_size
+        shape rank ndimension element_size
         """,
-    Kind.SUM: "add sub lerp addcmul index_put put",
-    Kind.PRODUCT: "mul square outer addr hadamard kron",
+    Kind.SUM: "add sub lerp addcmul index_put put increment scale diff",
+    Kind.PRODUCT: "mul square outer addr hadamard kron ldexp deg2rad rad2deg",
     Kind.SINGULAR: """
         div reciprocal rsqrt sqrt log log2 log10 log1p pow float_power addcdiv _fused_adamw _fused_adam _fused_sgd
         _fused_adagrad asin acos atanh acosh tan lgamma digamma erfinv logit
@@ -132,7 +134,7 @@ _TABLE: dict[Kind, str] = {
         """,
     Kind.SMOOTH: """
         gelu silu mish tanh sigmoid hardswish hardsigmoid softplus softsign elu selu celu erf erfc sin cos atan asinh
-        tanhshrink logsigmoid glu prelu sinc
+        tanhshrink logsigmoid glu prelu sinc stanh
         """,
     Kind.EXPONENTIAL: "softmax log_softmax exp exp2 expm1 softmin gumbel_softmax cosh sinh",
     Kind.NORMALIZATION: """

@@ -14,6 +14,8 @@ from math import prod
 from trueline.cases import TensorSpec
 from trueline.dtypes import dtype_named
 from trueline.ops.binding import Bound, bind, parameter
+from trueline.ops.mapping.domains import need_of_row, question_for_torch
+from trueline.ops.mapping.rows import row_for
 from trueline.ops.names import canonical
 from trueline.tree import Tree, tensor_paths
 
@@ -57,6 +59,8 @@ def domain_for(api: str, path: str, arguments: Tree, tensors: Sequence[TensorSpe
     ``tensors`` are those of the call, in any order; they are known by their paths. What a row says holds whatever the
     statistics of the tensor were; see ``is_structural``.
     """
+    if api.startswith("paddle."):
+        return _paddle_domain(api, path, arguments, tensors)
     row = _NEEDS.get(api) or _NEEDS.get(canonical(api))
     if row is None:
         return ""
@@ -68,6 +72,18 @@ def domain_for(api: str, path: str, arguments: Tree, tensors: Sequence[TensorSpe
     return need(Question(bind(api, arguments), by_path[path], by_path, dict(tensor_paths(arguments))))
 
 
+def _paddle_domain(api: str, path: str, arguments: Tree, tensors: Sequence[TensorSpec]) -> str:
+    """What the mapping's row asks for, else what the torch function needs that the row names."""
+    row = row_for(api)
+    if row is None:
+        return ""
+    need = need_of_row(row, path, arguments, tensors)
+    if need is not None:
+        return need
+    asked = question_for_torch(row, path, arguments, tensors)
+    return domain_for(asked.api, asked.calls[0], asked.arguments, asked.tensors) if asked is not None else ""
+
+
 def is_structural(domain: str) -> bool:
     """Whether a range of values does not say it all: a permutation, a sorted list, a matrix that has a factor. Numbers
     drawn between the recorded minimum and maximum do for all other domains."""
@@ -77,7 +93,7 @@ def is_structural(domain: str) -> bool:
 _STRUCTURAL = frozenset(
     """distinct distinct_along plane_distinct permutation sorted lengths offsets boxes orthogonal positive_definite
     symmetric invertible lower_triangular upper_triangular packed_factors pivots log_probability simplex simplex_along
-    one_hot labels attention_mask signs chosen""".split()
+    one_hot labels classes segments parts sizes attention_mask signs chosen""".split()
 )
 
 

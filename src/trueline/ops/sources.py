@@ -241,6 +241,31 @@ def _labels(generator: Generator, shape: Shape, kind: DType, classes: float, ign
     return np.where(generator.random(shape) < share, int(ignored), values)
 
 
+def _classes(generator: Generator, shape: Shape, kind: DType, classes: float, axis: float = -1.0) -> Array:
+    """Class numbers where integers are wanted, else the probabilities of the classes along an axis."""
+    if kind.is_exact:
+        return _index(generator, shape, kind, classes)
+    return _simplex_along(generator, shape, kind, axis)
+
+
+def _segments(generator: Generator, shape: Shape, kind: DType, count: float) -> Array:
+    """Numbers of segments, in order; some segments may be empty."""
+    return np.sort(_index(generator, shape, kind, count), axis=-1) if shape else _index(generator, shape, kind, count)
+
+
+def _parts(generator: Generator, shape: Shape, kind: DType, total: float) -> Array:
+    """Numbers of things in groups, ``total`` of them altogether."""
+    count = int(np.prod(shape, dtype=np.int64))
+    return np.bincount(generator.integers(0, max(count, 1), int(total)), minlength=count)[:count].reshape(shape)
+
+
+def _sizes(generator: Generator, shape: Shape, kind: DType, first: float, others: float) -> Array:
+    """A shape as numbers: its first size, and one size for all others."""
+    values = np.full(shape, others)
+    values[..., :1] = first
+    return values
+
+
 def _angles(generator: Generator, shape: Shape, kind: DType) -> Array:
     return generator.uniform(-np.pi, np.pi, shape)
 
@@ -326,6 +351,10 @@ SOURCES: dict[str, Source] = {
     "simplex_along": _simplex_along,
     "one_hot": _one_hot,
     "labels": _labels,
+    "classes": _classes,
+    "segments": _segments,
+    "parts": _parts,
+    "sizes": _sizes,
     "angles": _angles,
     "tiny": _tiny,
     "small": _small,

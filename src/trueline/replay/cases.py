@@ -22,13 +22,16 @@ from trueline.dtypes import dtype_named
 from trueline.ops.domains import domain_for
 from trueline.records import Call, Level, Phase, TensorRecord
 from trueline.replay.precision import autocast_of
-from trueline.replay.refusals import refusal
+from trueline.replay.refusals import has_no_memory, refusal
 from trueline.store import open_run
 from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, PHASES
 from trueline.store.trace import Trace
 
 _FIRST_FEW = 8
 """How many of the calls that are one Case are looked at for the one with the most to see."""
+
+_NOTHING = "constant(0)"
+"""What stands in for the content of a tensor that had no memory: what it holds cannot matter."""
 
 _TOLD_APART = ("api", "arguments", "result", "raised")
 
@@ -189,6 +192,7 @@ class _RankPlan:
             None if record.strides == _contiguous(record.shape) else record.strides,
             requires_grad=differentiable and record.requires_grad and not kind.is_exact,
             statistics=None if statistics is None or record.stored else replace(statistics, sketch=None),
+            domain=_NOTHING if has_no_memory(record) else "",
             stored=Stored(self._place, rank, record.tensor_id) if record.stored else None,
         )
 
@@ -197,7 +201,7 @@ class _RankPlan:
 
 
 def _with_domain(spec: TensorSpec, call: Call, tensors: Sequence[TensorSpec]) -> TensorSpec:
-    if spec.stored is not None:
+    if spec.stored is not None or spec.domain:
         return spec
     return replace(spec, domain=domain_for(call.api, spec.path, call.arguments, tensors))
 

@@ -7,6 +7,7 @@ Structure first: what must be there, its dtype, shape, device and whether it is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +19,14 @@ from trueline.frameworks.base import ArrayIn, ArrayOut, Executed
 from trueline.numerics import statistics
 from trueline.numerics.evidence import measure
 from trueline.numerics.floats import Gold
+from trueline.numerics.narrow import narrow
 from trueline.numerics.predecessors import predecessor_numbers
+from trueline.numerics.yardstick import Flags
+from trueline.ops.accumulation import roundings_of, terms_of
 from trueline.ops.equivalence import rule_for, same_gauge
+from trueline.ops.freedoms import has_slope_at_nan, may_differ_in_form
 from trueline.ops.names import canonical
 from trueline.replay.forms import Form, gold_of, numbers
-from trueline.replay.narrow import narrow
 
 if TYPE_CHECKING:
     from trueline.replay.worker import Executions
@@ -63,14 +67,20 @@ class _Comparison:
         honest = executions.honest
         self._expected = honest if honest.returned else executions.gold
         self._scales: dict[str, float] = {}
+        self._shapes = {path: array.bits.shape for path, array in executions.inputs.tensors.items()}
+        self._neighbours: tuple[Executed, ...] | None = None
+        self._terms = terms_of(case.api, case.arguments, self._shapes) or 1
 
     def faults(self, part: str) -> Iterator[Evidence]:
         """What is not there, or not what it must be, apart from its values."""
         expected, found = _arrays(self._expected, part), _arrays(self._all.candidate, part)
         for path in {**expected, **found}:
-            problem = self._problem(part, expected.get(path), found.get(path))
-            if problem:
-                array = found.get(path) or expected[path]
+            theirs, ours = expected.get(path), found.get(path)
+            array = ours or expected[path]
+            free = may_differ_in_form(self._case.api, path) if part == _OUTPUT and ours and theirs else ""
+            if free and theirs is not None and array.shape != theirs.shape and 0 in (*array.shape, *theirs.shape):
+                yield Evidence(part, path, array.dtype, array.shape, note=free)
+            elif problem := self._problem(part, theirs, ours, wider=bool(free)):
                 yield Evidence(part, path, array.dtype, array.shape, structure=problem)
 
     def plain(self, part: str, settled: set[str]) -> Iterator[Evidence]:
@@ -133,7 +143,7 @@ class _Comparison:
         exact = path in candidate.form.exact
         kind = dtype_named("int64" if exact else array.dtype)
         if gold is None or not gold.has(part, path):
-            return Evidence(part, path, kind.name, array.shape, note=self._no_gold())
+            return Evidence(part, path, kind.name, array.shape, note=self._no_gold(part, path))
         ours = candidate.bits(part, path, kind, exact=exact)
         theirs = honest.bits(part, path, kind, exact=exact) if honest is not None and honest.has(part, path) else None
         golds = [one.gold(part, path, exact=exact) for one in (gold, *moved) if one.has(part, path)]
@@ -156,27 +166,67 @@ class _Comparison:
         honest = _arrays(self._all.honest, part).get(path) if self._all.honest.returned else None
         gold = self._gold(part, path, array, honest)
         if gold is None:
-            return Evidence(part, path, array.dtype, array.shape, note=self._no_gold())
+            return Evidence(part, path, array.dtype, array.shape, note=self._no_gold(part, path))
         others = [_arrays(one, part).get(path) for one in self._all.perturbed]
         golds = [gold, *(gold_of(one) for one in others if one is not None and one.bits is not None)]
         theirs = honest.bits if honest is not None and honest.dtype == array.dtype else None
         assert array.bits is not None
-        return self._measured(part, path, array.bits, theirs, golds, array.dtype)
+        excused = self._without_slope(path, array.shape) if part == _GRADIENT else None
+        return self._measured(part, path, array.bits, theirs, golds, array.dtype, excused, plain=True)
+
+    def _nudged(self, part: str, path: str) -> list[Array]:
+        """What the honest implementation makes of neighbouring inputs at a path."""
+        if self._neighbours is None:
+            self._neighbours = self._all.nudged() if self._all.nudged is not None else ()
+        found = (_arrays(one, part).get(path) for one in self._neighbours)
+        return [one.bits for one in found if one is not None and one.bits is not None]
+
+    def _without_slope(self, path: str, shape: tuple[int, ...]) -> Flags | None:
+        """Where the gradient of an input is not defined, for the input is NaN; None where it is everywhere."""
+        given = self._all.inputs.tensors.get(path)
+        if given is None or has_slope_at_nan(self._case.api) or dtype_named(given.dtype).is_exact:
+            return None
+        unknown = np.isnan(numbers(given))
+        return unknown if unknown.any() and unknown.shape == shape else None
 
     def _measured(
-        self, part: str, path: str, ours: Array, theirs: Array | None, golds: list[Gold], dtype: str
+        self,
+        part: str,
+        path: str,
+        ours: Array,
+        theirs: Array | None,
+        golds: list[Gold],
+        dtype: str,
+        excused: Flags | None = None,
+        *,
+        plain: bool = False,
     ) -> Evidence:
         kind, kept = dtype_named(dtype), {}
         high = golds[0][0] if isinstance(golds[0], tuple) else golds[0]
         if theirs is None and not kind.is_exact and high.shape == ours.shape:
             theirs = narrow(high, kind)
             kept["honest_rounded"] = 1.0  # no honest kernel in this dtype: the gold, rounded, stands in
+        if self._all.candidate.tensor_float and kind.name == "float32":
+            kept[f"tf32_{self._all.candidate.tensor_float}"] = 1.0
         if self._predecessors and high.shape == ours.shape:
             values = [None if one is None else numbers(ArrayIn(one, dtype)) for one in (ours, theirs)]
             if values[0] is not None:
                 kept.update(predecessor_numbers(values[0], values[1], high, kind))
-        scale = self._scale(part)
-        return measure(part, path, ours, theirs, golds[0], golds[1:], dtype=kind, scale=scale, numbers=kept)
+        return measure(
+            part,
+            path,
+            ours,
+            theirs,
+            golds[0],
+            golds[1:],
+            dtype=kind,
+            excused=excused,
+            scale=self._scale(part),
+            roundings=roundings_of(self._case.api, self._case.arguments, self._shapes, kind.digits),
+            terms=self._terms,
+            nudged=partial(self._nudged, part, path) if plain and self._all.nudged is not None else None,
+            numbers=kept,
+        )
 
     def _scale(self, part: str) -> float:
         """The largest magnitude that went in: beside it, what vanishes is noise."""
@@ -199,7 +249,8 @@ class _Comparison:
             return found.bits.astype(np.float64)
         return None
 
-    def _problem(self, part: str, expected: ArrayOut | None, found: ArrayOut | None) -> str:
+    def _problem(self, part: str, expected: ArrayOut | None, found: ArrayOut | None, *, wider: bool) -> str:
+        """What of the form of an array is wrong. It may be of a ``wider`` floating dtype where that is said."""
         if expected is None or (expected.bits is None and part == _GRADIENT):
             return _surplus(part, found)
         if found is None:
@@ -207,10 +258,13 @@ class _Comparison:
         if found.bits is None:
             return found.note
         problems = []
-        if self._all.honest.returned and found.dtype != expected.dtype:
+        freely = wider and _digits(found) > _digits(expected) > 0
+        if self._all.honest.returned and found.dtype != expected.dtype and not freely:
             problems.append(f"dtype {found.dtype} instead of {expected.dtype}")
         if found.shape != expected.shape:
             problems.append(f"shape {list(found.shape)} instead of {list(expected.shape)}")
+        if self._all.crossed:  # whether a number is a tensor, and how it is laid out, is each framework's own affair
+            return "; ".join(problems)
         if bool(found.device) != bool(expected.device):
             problems.append("a tensor, not a number" if found.device else "a number, not a tensor")
         if found.note != expected.note:
@@ -233,9 +287,10 @@ class _Comparison:
         array = _arrays(self._expected, part).get(path)
         return array is not None and array.bits is not None
 
-    def _no_gold(self) -> str:
-        outcome = self._all.gold.outcome
-        return f"there is no gold: {outcome.reason or 'the reference gives no such result'}"
+    def _no_gold(self, part: str, path: str) -> str:
+        found = _arrays(self._all.gold, part).get(path.partition(":")[0])
+        note = found.note if found is not None and found.bits is None else ""
+        return f"there is no gold: {self._all.gold.outcome.reason or note or 'the reference gives no such result'}"
 
     def _no_gradients(self) -> str:
         """Why the reference has no gradients; empty where it has."""
@@ -250,6 +305,10 @@ class _Comparison:
 
 def _arrays(executed: Executed, part: str) -> Arrays:
     return executed.outputs if part == _OUTPUT else executed.gradients
+
+
+def _digits(array: ArrayOut) -> int:
+    return dtype_named(array.dtype).digits
 
 
 def _surplus(part: str, found: ArrayOut | None) -> str:

@@ -18,8 +18,8 @@ from trueline.dtypes import DType, dtype_named
 from trueline.frameworks.base import ArrayIn, ArrayOut, Executed, Inputs
 from trueline.numerics import widen
 from trueline.numerics.floats import Gold
+from trueline.numerics.narrow import narrow
 from trueline.ops.equivalence import Comparable, Trial, comparable
-from trueline.replay.narrow import narrow
 
 Array = NDArray[Any]
 

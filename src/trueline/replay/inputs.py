@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from trueline.cases import Case, TensorSpec
 from trueline.dtypes import DType, dtype_named
-from trueline.frameworks.base import ArrayIn, Inputs
+from trueline.errors import UsageError
+from trueline.frameworks.base import ArrayIn, CannotExecute, Inputs
 from trueline.numerics import widen
+from trueline.numerics.narrow import narrow
 from trueline.numerics.sensitivity import perturb
 from trueline.ops.domains import draw, is_structural
 from trueline.replay.likeness import in_likeness
-from trueline.replay.narrow import narrow
 from trueline.replay.stream import Stream
 from trueline.store import Run, open_run
 
@@ -80,9 +81,31 @@ def perturbed(inputs: Inputs, working: str, seed: int, rounds: int, *, longdoubl
         )
 
 
+def nudged(inputs: Inputs, seed: int) -> Iterator[Inputs]:
+    """Settled inputs moved to neighbours in their own dtypes, twice, to opposite sides."""
+    for number in range(2):
+        yield replace(
+            inputs,
+            tensors={path: _nudged(array, path, seed, number) for path, array in inputs.tensors.items()},
+            gradients={
+                path: _nudged(array, f"gradient {path}", seed, number) for path, array in inputs.gradients.items()
+            },
+        )
+
+
+def _nudged(array: ArrayIn, name: str, seed: int, number: int) -> ArrayIn:
+    kind = dtype_named(array.dtype)
+    if kind.is_exact or array.bits.size == 0:
+        return array
+    values = widen(array.bits, kind)
+    # A whole unit at least: half of one may be rounded away.
+    step = replace(kind, digits=kind.digits - 1)
+    made = perturb(values, step, seed=seed, path=name, round_number=number, still=_edges(values, kind))
+    return ArrayIn(narrow(made, kind), array.dtype)
+
+
 class _Movable:
-    """An array that is to be moved by one rounding. Nothing moves beyond the range that it spans: a probability of 1
-    must not become more than 1. An array of equal numbers spans nothing, and moves."""
+    """An array that is to be moved by one rounding."""
 
     def __init__(self, name: str, array: ArrayIn, coarsest: DType, longdouble: bool) -> None:
         self._name = name
@@ -93,9 +116,7 @@ class _Movable:
             return
         self._step = replace(kind, digits=min(kind.digits, coarsest.digits))
         self._values = widen(array.bits, kind)
-        self._range: tuple[float, float] | None = None
-        if not kind.is_complex:
-            self._range = _range_of(self._values)
+        self._edges = _edges(self._values, kind)
         if longdouble:
             self._values = self._values.astype(np.clongdouble if kind.is_complex else np.longdouble)
         self._dtype = "complex128" if kind.is_complex else "float64"
@@ -103,21 +124,23 @@ class _Movable:
     def moved(self, seed: int, number: int) -> ArrayIn:
         if self._still:
             return self._array
-        made = perturb(self._values, self._step, seed=seed, path=self._name, round_number=number)
-        if self._range is not None:
-            low, high = self._range
-            made = np.where(np.isfinite(made), np.clip(made, low, high), made)
+        step, name = self._step, self._name
+        made = perturb(self._values, step, seed=seed, path=name, round_number=number, still=self._edges)
         return ArrayIn(made, self._dtype)
 
 
-def _range_of(values: Array) -> tuple[float, float] | None:
+def _edges(values: Array, kind: DType) -> NDArray[np.bool_] | None:
+    """Ones and minus ones that end the range of an array, where many functions end as well: a probability of 1 must not
+    become more than 1. It must not become less either: what moves to one side alone would look like a jump. An array
+    of equal numbers spans no range."""
+    if kind.is_complex:
+        return None
     low, high = float(values.min()), float(values.max())
     if not (math.isfinite(low) and math.isfinite(high)):
         finite = values[np.isfinite(values)]
-        if finite.size == 0:
-            return None
-        low, high = float(finite.min()), float(finite.max())
-    return (low, high) if low < high else None
+        low, high = float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
+    ends = [end for end in (low, high) if abs(end) == 1.0]
+    return np.isin(values, ends) if ends and low < high else None
 
 
 def _drawn(spec: TensorSpec, shape: tuple[int, ...], seed: int, name: str) -> ArrayIn:
@@ -126,7 +149,7 @@ def _drawn(spec: TensorSpec, shape: tuple[int, ...], seed: int, name: str) -> Ar
     if spec.statistics is not None and spec.statistics.count and not is_structural(spec.domain):
         values = in_likeness(spec.statistics, stream, shape, kind)
     elif spec.domain:
-        values = draw(spec.domain, stream.generator, shape, kind.name)
+        values = _from_domain(spec, stream, shape, kind)
     elif kind.is_exact:
         values = (stream.words(math.prod(shape)) & np.uint64(1)).reshape(shape)
     else:
@@ -134,6 +157,14 @@ def _drawn(spec: TensorSpec, shape: tuple[int, ...], seed: int, name: str) -> Ar
         numbers = stream.normal(count)
         values = (numbers.view(np.complex128) if kind.is_complex else numbers).reshape(shape)
     return ArrayIn(np.ascontiguousarray(narrow(values, kind)).reshape(shape), kind.name)
+
+
+def _from_domain(spec: TensorSpec, stream: Stream, shape: tuple[int, ...], kind: DType) -> Array:
+    try:
+        return draw(spec.domain, stream.generator, shape, kind.name)
+    except (UsageError, ValueError) as error:  # seven different indices below six, a number from an empty range
+        asked = f"{spec.domain} of {list(shape)}"
+        raise CannotExecute(f"its input {spec.path} cannot be drawn, {asked}: {error}") from error
 
 
 def _overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

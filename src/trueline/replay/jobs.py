@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from trueline.cases import Case, Target
+from trueline.cases import Case, Status, Target
 from trueline.frameworks.base import ArrayIn, ArrayOut, CannotExecute, Executed, Inputs
 from trueline.frameworks.machine import executor
+from trueline.frameworks.rounding import settled, to_dtype
 from trueline.replay.inputs import inputs_for
 from trueline.replay.keep import write_arrays
 from trueline.replay.reduce import (
@@ -29,6 +30,8 @@ from trueline.replay.reduce import (
     reduced_inputs,
 )
 from trueline.replay.serial import case_from_json, measured_to_json, target_from_json
+from trueline.replay.serve import Spent
+from trueline.replay.translated import executors_for
 from trueline.replay.worker import Options, execute_case, measure_case, measure_executions
 
 MEASURE = "trueline.replay.jobs:measuring"
@@ -44,7 +47,10 @@ def measuring(setup: dict[str, Any], announce: Announce) -> Work:
     options = Options(announce=announce)
 
     def work(payload: Any) -> Any:
-        return measured_to_json(measure_case(case_from_json(payload), target, reference, options))
+        measured = measure_case(case_from_json(payload), target, reference, options)
+        if measured.candidate.status is Status.CRASHED:  # and this process lives: it has lost its device
+            raise Spent(measured.candidate.reason)
+        return measured_to_json(measured)
 
     return work
 
@@ -58,14 +64,15 @@ def saving(setup: dict[str, Any], announce: Announce) -> Work:
 
 def executing(setup: dict[str, Any], announce: Announce) -> Work:
     target, reference = _targets(setup)
-    machine = executor(target, reference)
+    rounded_to = str(setup.get("inputs_rounded_to", ""))
     spool = Path(setup["spool"])
 
     def work(payload: Any) -> Any:
         case = case_from_json(payload["case"])
         announce("candidate")
         try:
-            inputs = machine.rounded(case, inputs_for(case))
+            machine, _ = executors_for(case, target, reference)
+            inputs = machine.rounded(case, _rounded_first(case, inputs_for(case), rounded_to))
             executed = machine.run(case, inputs, mode="candidate")
         except CannotExecute as error:
             return {"status": "unsupported", "reason": str(error), "tensors": []}
@@ -73,9 +80,24 @@ def executing(setup: dict[str, Any], announce: Announce) -> Work:
         with open(file, "wb") as stream:
             tensors = [_spooled(stream, *leaf) for leaf in _leaves(case, inputs, executed)]
         ended = executed.outcome if executed.backward is None else executed.backward
-        return {"status": ended.status.value, "reason": ended.reason, "tensors": tensors}
+        return {"status": ended.status.value, "reason": ended.reason, "simulated": ended.simulated,
+                "tensors": tensors}  # fmt: skip
 
     return work
+
+
+def _rounded_first(case: Case, inputs: Inputs, dtype: str) -> Inputs:
+    """Inputs, and gradients that are drawn later, rounded to a dtype before the Target rounds them to its own: so that
+    Targets of several dtypes are given the same numbers."""
+    if not dtype:
+        return inputs
+    draw = inputs.draw
+
+    def drawn(path: str, shape: tuple[int, ...], wanted: str) -> ArrayIn:
+        assert draw is not None
+        return to_dtype(draw(path, shape, wanted), dtype)
+
+    return replace(settled(case, inputs, dtype), draw=None if draw is None else drawn, settled=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +114,6 @@ class _Bench:
     def __init__(self, target: Target, reference: Target, announce: Announce) -> None:
         self._target = target
         self._reference = reference
-        self._machine = executor(target, reference)
         self._options = Options(announce=announce, predecessors=False)
         self._last: _Settled | None = None
 
@@ -131,7 +152,8 @@ class _Bench:
     def _settled(self, case: Case, execute: bool) -> _Settled:
         """The inputs of a case as everybody is given them, with the gradients that arrive at its outputs."""
         if self._last is None or self._last.case != case.key:
-            inputs = self._machine.rounded(case, inputs_for(case))
+            machine, _ = executors_for(case, self._target, self._reference)
+            inputs = machine.rounded(case, inputs_for(case))
             arrived = self._arrived(case, inputs, execute)
             self._last = _Settled(case.key, inputs, {**inputs.gradients, **arrived})
         return self._last
@@ -139,9 +161,10 @@ class _Bench:
     def _arrived(self, case: Case, inputs: Inputs, execute: bool) -> Mapping[str, ArrayIn]:
         """The gradients that arrive at the outputs: of an honest run or, where this machine has none in that dtype and
         the candidate may be executed, of the candidate."""
-        arrived = self._machine.run(case, inputs, mode="honest").arrived
+        machine, judge = executors_for(case, self._target, self._reference)
+        arrived = judge.run(case, inputs, mode="honest").arrived
         if not arrived and case.backward and execute:
-            arrived = self._machine.run(case, inputs, mode="candidate").arrived
+            arrived = machine.run(case, inputs, mode="candidate").arrived
         return arrived
 
     def _reduced(self, payload: Mapping[str, Any]) -> tuple[Case, Inputs]:
@@ -155,7 +178,12 @@ class _Bench:
 
 def _targets(setup: Mapping[str, Any]) -> tuple[Target, Target]:
     target, reference = target_from_json(setup["target"]), target_from_json(setup["reference"])
-    executor(target, reference)  # imports the framework and the overrides now, so that no case pays for it
+    # Frameworks and overrides are imported now, so that no case pays for it.
+    if reference.framework == target.framework:
+        executor(target, reference)
+    else:
+        executor(target)
+        executor(Target(reference.framework, reference.device, target.dtype), reference)
     return target, reference
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from trueline.dtypes import DType, dtype_named
+from trueline.frameworks.rounding import names_a_dtype
 from trueline.ops.facts import Kind, facts_of
 from trueline.ops.names import canonical
 from trueline.records import Call, TensorRecord
-from trueline.tree import Tree
 
 _DIGITS_OF_SINGLE = 24
 
@@ -15,7 +15,7 @@ def autocast_of(call: Call) -> str:
     """The dtype to which autocast cast the floating inputs of a call; empty where it did nothing. Lower than they
     are for products of matrices and the like, ``float32`` for what it runs in single precision."""
     facts = facts_of(call.api)
-    if facts.in_place or canonical(call.api) == "to" or _names_dtype(call.arguments):
+    if facts.in_place or canonical(call.api) == "to" or names_a_dtype(call.arguments):
         return ""
     given = _floats([record for record in call.inputs if record.shape] or list(call.inputs))
     returned = _floats([record for record in call.outputs if record.path.partition(".")[0] == "out"])
@@ -34,9 +34,3 @@ def autocast_of(call: Call) -> str:
 def _floats(records: list[TensorRecord]) -> list[DType]:
     kinds = [dtype_named(record.dtype) for record in records]
     return [kind for kind in kinds if kind.is_float and kind.itemsize > 1]
-
-
-def _names_dtype(tree: Tree) -> bool:
-    if isinstance(tree, dict):
-        return "$dtype" in tree or any(_names_dtype(value) for value in tree.values())
-    return isinstance(tree, list) and any(_names_dtype(item) for item in tree)

@@ -15,7 +15,7 @@ import numpy as np
 from trueline.cases import Case, TensorSpec
 from trueline.dtypes import dtype_named
 from trueline.frameworks.base import ArrayIn, Inputs
-from trueline.replay.narrow import narrow
+from trueline.numerics.narrow import narrow
 from trueline.tree import Tree, tensor_paths
 
 Cut = tuple[int, int]

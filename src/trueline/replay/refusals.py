@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
+from trueline.cases import Case
 from trueline.dtypes import DTYPES
 from trueline.ops.facts import Kind, facts_of
 from trueline.records import Call, TensorRecord
@@ -16,7 +17,11 @@ _MOST_ELEMENTS = 1 << 28
 _REBUILT = frozenset({"torch.memory_format", "torch.layout", "torch._C.Generator"})
 """Objects that an executor makes again from their text."""
 
+NO_MEMORY = "it has no memory"
+"""What a Run says of a tensor that nobody had written to."""
+
 _FRAMEWORKS = ("torch.", "paddle.")
+_COLLECTIVE = "it communicates with other ranks"
 
 
 def refusal(call: Call, overridden: Collection[str] = ()) -> str:
@@ -24,7 +29,7 @@ def refusal(call: Call, overridden: Collection[str] = ()) -> str:
     if call.raised:
         return "it raised an error when it was captured"
     if facts_of(call.api).kind is Kind.COLLECTIVE:
-        return "it communicates with other ranks"
+        return _COLLECTIVE
     if call.api not in overridden:
         if call.api.endswith(".apply"):
             return "a custom autograd function: what it does was not recorded, the calls it makes were"
@@ -39,13 +44,32 @@ def refusal(call: Call, overridden: Collection[str] = ()) -> str:
     unread = next((reason for record in call.inputs if (reason := _unread(record))), "")
     if unread:
         return f"an input could not be read when it was captured: {unread}"
-    if sum(math.prod(record.shape) for record in call.tensors) > _MOST_ELEMENTS:
+    return _too_large([record.shape for record in call.tensors])
+
+
+def case_refusal(case: Case, overridden: Collection[str] = ()) -> str:
+    """Why a case that was written down, not captured, cannot be executed; empty where it can."""
+    if facts_of(case.api).kind is Kind.COLLECTIVE:
+        return _COLLECTIVE
+    if case.api not in overridden and not case.api.startswith(_FRAMEWORKS):
+        return f"not a function of a framework that is known here: {case.api}"
+    return _too_large([spec.shape for spec in case.tensors])
+
+
+def _too_large(shapes: Iterable[tuple[int, ...]]) -> str:
+    if sum(math.prod(shape) for shape in shapes) > _MOST_ELEMENTS:
         return f"it touches more than {_MOST_ELEMENTS:,} elements"
     return ""
 
 
+def has_no_memory(record: TensorRecord) -> bool:
+    """Whether a tensor had no memory yet when the call was made: the call can only have written to it."""
+    return record.missing == NO_MEMORY
+
+
 def _unread(record: TensorRecord) -> str:
-    return "" if record.statistics is not None or record.stored else record.missing
+    known = record.statistics is not None or record.stored or has_no_memory(record)
+    return "" if known else record.missing
 
 
 def _unknown_object(tree: Tree) -> str:

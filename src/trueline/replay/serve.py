@@ -42,6 +42,10 @@ def main() -> None:
     Server(socket.socket(fileno=link), Board(board)).serve()
 
 
+class Spent(Exception):
+    """A job ended so that this process can do no other: its device is lost to it. The message says how."""
+
+
 class Server:
     """Serves jobs until the coordinator hangs up."""
 
@@ -68,7 +72,7 @@ class Server:
                 os._exit(0)
             self._send({"number": number, "stage": self._board.stage, **answer})
             self._board.end()
-            if "outcome" in answer:  # no memory, or an end that was asked for: a fresh worker goes on
+            if "outcome" in answer:  # no memory, no device, or an end that was asked for: a fresh worker goes on
                 return
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -81,6 +85,8 @@ def attempt(work: Work, payload: Any) -> dict[str, Any]:
         return {"answer": work(payload)}
     except MemoryError as error:
         return _ended(Status.OUT_OF_MEMORY, one_line(error))
+    except Spent as error:
+        return _ended(Status.CRASHED, str(error))
     except SystemExit as error:
         return _ended(Status.CRASHED, f"it ended the process: sys.exit({error.code!r})")
     except Exception as error:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from trueline.cases import Case, CaseMeasured, Outcome, Status, Target
+from trueline.dtypes import dtype_named
 from trueline.frameworks.base import CannotExecute, Executed, Executor, Inputs, Mode
-from trueline.frameworks.machine import executor
 from trueline.numerics.sensitivity import PERTURBATIONS
 from trueline.replay.comparing import evidence_of
+from trueline.replay.golds import trusted
 from trueline.replay.honest import worse_of
-from trueline.replay.inputs import inputs_for, perturbed
+from trueline.replay.inputs import inputs_for, nudged, perturbed
+from trueline.replay.translated import executors_for
 
 _WIDE = ("float64", "complex128")
 
@@ -34,7 +37,10 @@ class Options:
 @dataclass(frozen=True, slots=True)
 class Executions:
     """All that executing a Case gave. ``inputs`` are as everybody was given them, the gradients that arrived among
-    them; ``wide`` says that the golds have more digits than float64."""
+    them; ``wide`` says that the golds have more digits than float64, ``crossed`` that the reference is of another
+    framework than the candidate. ``nudged`` executes honestly what was given neighbouring inputs; it is asked where
+    the honest implementation itself is in doubt, and None where several ways vouch for each other or no input could be
+    moved."""
 
     inputs: Inputs
     candidate: Executed
@@ -43,6 +49,8 @@ class Executions:
     perturbed: tuple[Executed, ...] = ()
     target: str = ""
     wide: bool = False
+    crossed: bool = False
+    nudged: Callable[[], tuple[Executed, ...]] | None = None
 
 
 def measure_case(
@@ -67,27 +75,29 @@ def execute_case(
     """Executes a Case by the candidate, honestly and for the gold, and for the golds of perturbed inputs. It is fed
     ``inputs`` where they are given, else what ``inputs_for`` makes of it."""
     options = options or Options()
-    machine = executor(target, reference)
+    machine, judge = executors_for(case, target, reference)
     inputs = machine.rounded(case, inputs_for(case) if inputs is None else inputs)
     options.announce("honest")
-    honest = machine.run(case, inputs, mode="honest")
+    honest = judge.run(case, inputs, mode="honest")
     inputs = _with_arrived(inputs, honest)
     options.announce("candidate")
     candidate = machine.run(case, inputs, mode="candidate", watch=_changed(honest))
     if not honest.arrived:
         inputs = _with_arrived(inputs, candidate)
     if not candidate.returned:
-        return Executions(inputs, candidate, honest, honest, target=target.device)
+        return Executions(inputs, candidate, honest, honest, target=target.device, crossed=judge is not machine)
     wide = _needs_wide(honest if honest.returned else candidate)
     options.announce("gold")
-    gold = machine.run(case, inputs, mode="wide" if wide else "gold", watch=_changed(honest))
+    gold = trusted(case, judge.run(case, inputs, mode="wide" if wide else "gold", watch=_changed(honest)))
     others: tuple[Executed, ...] = ()
-    if machine.goes_other_ways(case):
-        honest = worse_of(honest, machine.run(case, inputs, mode="other honest", watch=_changed(honest)), gold)
+    for way in judge.other_ways(case):
+        honest = worse_of(honest, judge.run(case, inputs, mode=way, watch=_changed(honest)), gold)
     if gold.returned:
         working = honest.working or candidate.working
-        others = _perturbed(case, inputs, machine, working, wide, _changed(honest), options.perturbations)
-    return Executions(inputs, candidate, honest, gold, others, target.device, wide)
+        others = _perturbed(case, inputs, judge, working, wide, _changed(honest), options.perturbations)
+    doubtful = not judge.other_ways(case) and any(not dtype_named(a.dtype).is_exact for a in inputs.tensors.values())
+    again = partial(_nudged, case, inputs, judge, _changed(honest)) if doubtful else None
+    return Executions(inputs, candidate, honest, gold, others, target.device, wide, judge is not machine, again)
 
 
 def measure_executions(case: Case, executions: Executions, options: Options | None = None) -> CaseMeasured:
@@ -127,6 +137,12 @@ def _needs_wide(executed: Executed) -> bool:
     return any(array.dtype in _WIDE and array.device for array in tensors)
 
 
+def _nudged(case: Case, inputs: Inputs, machine: Executor, watch: frozenset[str]) -> tuple[Executed, ...]:
+    """Honest executions of neighbouring inputs, those that returned."""
+    made = (machine.run(case, one, mode="honest", watch=watch) for one in nudged(inputs, case.seed))
+    return tuple(one for one in made if one.returned)
+
+
 def _perturbed(
     case: Case, inputs: Inputs, machine: Executor, working: str, wide: bool, watch: frozenset[str], rounds: int
 ) -> tuple[Executed, ...]:
@@ -134,5 +150,5 @@ def _perturbed(
     out."""
     mode: Mode = "wide" if wide else "gold"
     moved = perturbed(inputs, working, case.seed, rounds, longdouble=wide)
-    made = (machine.run(case, one, mode=mode, watch=watch) for one in moved)
+    made = (trusted(case, machine.run(case, one, mode=mode, watch=watch)) for one in moved)
     return tuple(one for one in made if one.returned)

@@ -15,9 +15,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
-from trueline.cases import CaseResult, CheckInfo, Evidence, TensorFinding
+from trueline.cases import CaseResult, CheckInfo, Evidence, Outcome, TensorFinding
 from trueline.records import Measurement, Verdict
-from trueline.report.check_wording import call_words, worst_element
+from trueline.report.check_wording import call_words, simulated_words, worst_element
 from trueline.report.csv import NOTHING, safe
 from trueline.report.ptdbg_names import api_stem
 
@@ -95,7 +95,8 @@ def write_details_csv(info: CheckInfo, results: Sequence[CaseResult], stream: Te
             direction = "backward" if part == "gradient" else "forward"
             place = f"{name}.{direction}.output.{numbers.get(part, 0)}"
             numbers[part] = numbers.get(part, 0) + 1
-            writer.writerow([safe(place), *_details(finding, ulp)])
+            framework = "paddle" if result.case.api.startswith("paddle.") else "torch"
+            writer.writerow([safe(place), *_details(finding, ulp, framework)])
             rows += 1
     return rows
 
@@ -123,7 +124,7 @@ def _direction(result: CaseResult, verdict: Verdict | None) -> str:
     return BLANK if verdict is None else _STATUS[verdict]
 
 
-def _details(finding: TensorFinding, ulp: bool) -> list[str]:
+def _details(finding: TensorFinding, ulp: bool, framework: str) -> list[str]:
     evidence, numbers = finding.evidence, finding.evidence.numbers
     bench = _BENCH.get(evidence.dtype, evidence.dtype)
     shape = str(tuple(evidence.shape))
@@ -138,7 +139,7 @@ def _details(finding: TensorFinding, ulp: bool) -> list[str]:
     units = [_told(numbers.get(name)) for name in _ULP_NUMBERS] if ulp else []
     message = "" if finding.verdict is Verdict.PASS else finding.reason
     return [
-        f"torch.{bench}", f"torch.{evidence.dtype}", shape, cosine, largest, *metrics, *units,
+        f"{framework}.{bench}", f"{framework}.{evidence.dtype}", shape, cosine, largest, *metrics, *units,
         _STATUS[finding.verdict], safe(message),
     ]  # fmt: skip
 
@@ -155,7 +156,7 @@ def _row(result: CaseResult, finding: TensorFinding | None) -> list[str]:
     return [
         case.key, safe(case.api), safe(call_words(case, name=False)), result.verdict.name, safe(result.reason),
         *tensor,
-        measured.candidate.status.value, safe(measured.candidate.reason), f"{measured.candidate.seconds:.6f}",
+        measured.candidate.status.value, safe(_how(measured.candidate)), f"{measured.candidate.seconds:.6f}",
         NOTHING if reference is None else reference.status.value,
         str(case.count), safe(case.calls[0]) if case.calls else NOTHING, safe(case.module), safe(case.source),
     ]  # fmt: skip
@@ -183,6 +184,10 @@ def _measured_cells(evidence: Evidence) -> list[str]:
         found.infinity_mismatch, *own,
     )  # fmt: skip
     return [*(_cell(value) for value in values), *place]
+
+
+def _how(outcome: Outcome) -> str:
+    return f"simulated {simulated_words(outcome.simulated)}" if outcome.simulated else outcome.reason
 
 
 def _cell(value: float | None) -> str:

@@ -23,6 +23,7 @@ from trueline.report.check_wording import (
     next_commands,
     repro_command,
     score_of,
+    simulated_words,
     tally_of,
     word_of,
     worst_element,
@@ -164,6 +165,8 @@ def case_details(result: CaseResult, folder: Path | None = None) -> dict[str, An
 
 def _outcome(outcome: Outcome) -> str:
     told = f"{outcome.status.value}: {outcome.reason}" if outcome.reason else outcome.status.value
+    if outcome.simulated:
+        told += f", simulated {simulated_words(outcome.simulated)}"
     memory = f", {size(outcome.peak_bytes)}" if outcome.peak_bytes else ""
     return f"{told} ({1000 * outcome.seconds:.3g} ms{memory})"
 

@@ -3,10 +3,11 @@
     {"format": "trueline-check", "version": 1, "verdict", "summary",
      "info": {sources, target, reference, standard, overrides, seed, created, tool_version, framework_version},
      "calls": {total, checked, merged, skipped, left, skipped_because: {reason: calls}},
-     "counts": {PASS, WARN, NOT_COMPARED, FAIL, ERROR}, "not_compared": {reason: cases}, "next": [{why, command}],
+     "counts": {PASS, WARN, NOT_COMPARED, FAIL, ERROR}, "not_compared": {reason: cases}, "simulated": {reason: cases},
+     "next": [{why, command}],
      "cases": [{key, api, call, verdict, reason, score, forward, backward, count, calls, module, source, seed,
                 autocast, inputs: [{path, dtype, shape, strides}],
-                candidate: {status, reason, seconds, peak_bytes}, reference: ... or null, skipped,
+                candidate: {status, reason, seconds, peak_bytes, simulated}, reference: ... or null, skipped,
                 tensors: [{part, path, dtype, shape, verdict, reason, score, worst_element: {position, candidate, gold}
                            or null, structure, note, exact,
                            gold, honest, direct: measurement or null, numbers}]}]}
@@ -72,6 +73,7 @@ def check_head(info: CheckInfo, results: Sequence[CaseResult], *, folder: Path |
         },
         "counts": {verdict.name: tally.of(verdict) for verdict in Verdict},
         "not_compared": dict(tally.not_compared),
+        "simulated": dict(tally.simulated),
         "next": [{"why": why, "command": text} for why, text in next_commands(info, failures, folder)],
     }
 

@@ -18,6 +18,8 @@ from trueline.report.check_wording import (
     repro_command,
     score_key,
     score_of,
+    simulated_line,
+    simulated_words,
     subject,
     tally_of,
     verdict_line,
@@ -56,6 +58,7 @@ def check_blocks(
     blocks += _failure_blocks(groups[: max(rows, 0)], folder)
     blocks += _api_table(failures if len(groups) > rows else [])
     blocks += _reason_blocks("To look at", _warnings(results))
+    blocks += _reason_blocks("Simulated", tally.simulated)
     blocks += _reason_blocks("Not compared", tally.not_compared)
     blocks += _reason_blocks("Skipped", info.skipped)
     commands = next_commands(info, failures, folder, html_written=html_written)
@@ -73,6 +76,7 @@ def _head(info: CheckInfo, results: Sequence[CaseResult]) -> Fields:
         *(("override", f"{api} = {place}") for api, place in info.overrides.items()),
         ("calls", calls_line(tally)),
         ("cases", cases_line(tally)),
+        *((("simulated", simulated_line(tally)),) if tally.simulated else ()),
     ]
     return Fields(tuple((name, _wrapped(value, WIDTH - 12)) for name, value in items))
 
@@ -104,6 +108,8 @@ def _one_failure(group: Sequence[CaseResult], folder: Path | None) -> list[Block
     beyond = f"  {_times(score)}" if score is not None and result.verdict is Verdict.FAIL else ""
     title = Paragraph((Span(word_of(result.verdict), "bad"), Span(f"  {case.api}", "strong"), Span(beyond, "dim")), 2)
     items = [("call", call_words(case, name=False))]
+    if simulated := result.measured.candidate.simulated:
+        items.append(("simulated", simulated_words(simulated)))
     finding = worst_of(result)
     if finding is None:
         items.append(("why", result.reason))

@@ -33,6 +33,8 @@ class Tally:
     verdicts: Mapping[Verdict, int] = field(default_factory=dict)
     not_compared: Mapping[str, int] = field(default_factory=dict)
     """Reason -> cases."""
+    simulated: Mapping[str, int] = field(default_factory=dict)
+    """Why the dtype of the target was simulated -> cases."""
 
     def of(self, verdict: Verdict) -> int:
         return self.verdicts.get(verdict, 0)
@@ -50,6 +52,7 @@ def tally_of(info: CheckInfo, results: Sequence[CaseResult]) -> Tally:
     stood_for = sum(result.case.count for result in results)
     skipped = sum(info.skipped.values())
     reasons = Counter(result.reason for result in results if result.verdict is Verdict.NOT_COMPARED)
+    simulated = Counter(why for result in results if (why := result.measured.candidate.simulated))
     return Tally(
         calls=max(info.calls, stood_for + skipped),
         checked=len(results),
@@ -58,6 +61,7 @@ def tally_of(info: CheckInfo, results: Sequence[CaseResult]) -> Tally:
         left=max(0, info.calls - stood_for - skipped),
         verdicts=Counter(result.verdict for result in results),
         not_compared=dict(reasons.most_common()),
+        simulated=dict(simulated.most_common()),
     )
 
 
@@ -112,6 +116,17 @@ def cases_line(tally: Tally) -> str:
     )
     parts = [f"{tally.of(verdict):,} {word}" for verdict, word in words if tally.of(verdict)]
     return f"{tally.checked:,} = {' + '.join(parts)}" if parts else "none"
+
+
+def simulated_line(tally: Tally) -> str:
+    """How many cases were simulated, and what that means."""
+    amount = plural(sum(tally.simulated.values()), "case")
+    return f"{amount} without a kernel in the dtype of the target: computed in float32 from rounded inputs, and rounded"
+
+
+def simulated_words(reason: str) -> str:
+    """Of one case."""
+    return f"in float32, rounded: {reason}"
 
 
 def failures_of(results: Sequence[CaseResult]) -> list[CaseResult]:

@@ -28,6 +28,15 @@ COLUMNS = (
     "Call", "Step", "Rank", "Module", "Source",
 )  # fmt: skip
 
+METRICS = (
+    "distance", "RMSE", "max absolute error", "max relative error", "mean relative error", "small value share",
+    "balance", "max ULP", "unequal elements",
+)  # fmt: skip
+"""The errors against the gold of a three-way comparison (``ErrorRatio.metric``), in the order of their columns."""
+THREE_WAY_COLUMNS = tuple(
+    f"{side} {metric}" for metric in METRICS for side in ("Candidate", "Baseline", "Ratio of")
+)
+
 _COSINE_LIMIT = 0.99
 _ABSOLUTE_LIMIT = 0.001
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "|")
@@ -36,11 +45,12 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "|")
 def write_csv(comparison: ComparisonView, stream: TextIO, progress: Progress | None = None) -> int:
     """Writes all tensors of all calls; gives the number of rows. Open the file with ``newline=""``."""
     writer = csv.writer(stream)
-    writer.writerow(COLUMNS)
+    three_way = comparison.baseline is not None
+    writer.writerow((*COLUMNS, *THREE_WAY_COLUMNS) if three_way else COLUMNS)
     rows = 0
     for pair in each_call(comparison, "CSV: calls", progress):
-        for row in _call_rows(pair):
-            writer.writerow(row)
+        for row, tensor in zip(_call_rows(pair), pair.tensors or (None,), strict=True):
+            writer.writerow([*row, *_three_way(tensor)] if three_way else row)
             rows += 1
     return rows
 
@@ -81,6 +91,16 @@ def _tensor_row(pair: CallComparison, tensor: TensorComparison) -> list[str]:
         _number(tensor.limit),
         *_context(pair),
     ]
+
+
+def _three_way(tensor: TensorComparison | None) -> list[str]:
+    errors = {error.metric: error for error in tensor.errors} if tensor is not None else {}
+    cells: list[str] = []
+    for metric in METRICS:
+        error = errors.get(metric)
+        values = (None,) * 3 if error is None else (error.candidate, error.baseline, error.ratio)
+        cells += [_number(value) for value in values]
+    return cells
 
 
 def _names(pair: CallComparison, tensor: TensorComparison | None) -> list[str]:

@@ -57,6 +57,9 @@ def comparison_head(comparison: ComparisonView) -> dict[str, Any]:
         "counts": dict(comparison.counts),
         "reference": {"path": str(comparison.reference.path), **plain(comparison.reference.info)},
         "candidate": {"path": str(comparison.candidate.path), **plain(comparison.candidate.info)},
+        "baseline": None
+        if comparison.baseline is None
+        else {"path": str(comparison.baseline.path), **plain(comparison.baseline.info)},
         "origin": None
         if origin is None
         else {
@@ -168,6 +171,8 @@ def _tensor_pair(tensor: TensorComparison) -> dict[str, Any]:
         "reference": None if tensor.reference is None else tensor_dict(tensor.reference),
         "candidate": None if tensor.candidate is None else tensor_dict(tensor.candidate),
         "measurement": None if measurement is None else plain(measurement),
+        "baseline": None if tensor.baseline is None else tensor_dict(tensor.baseline),
+        "errors": [plain(error) for error in tensor.errors],
     }
 
 

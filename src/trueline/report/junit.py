@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from trueline.cases import CaseResult, CheckInfo
 from trueline.records import Verdict
-from trueline.report.check_wording import call_words, subject, worst_element
+from trueline.report.check_wording import call_words, simulated_words, subject, worst_element
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -61,12 +61,13 @@ def _test_case(result: CaseResult) -> Iterable[str]:
 
 def _content(result: CaseResult) -> str:
     message = _attribute(result.reason)
-    if result.verdict is Verdict.PASS:
+    simulated = result.measured.candidate.simulated
+    if result.verdict is Verdict.PASS and not simulated:
         return ""
     if result.verdict is Verdict.NOT_COMPARED:
         return f"      <skipped message={message}/>\n"
     text = escape(_clean(_details(result)))
-    if result.verdict is Verdict.WARN:
+    if result.verdict in (Verdict.PASS, Verdict.WARN):
         return f"      <system-out>{text}</system-out>\n"
     tag = "failure" if result.verdict is Verdict.FAIL else "error"
     kind = _attribute(result.measured.candidate.status.value if tag == "error" else "wrong numbers")
@@ -77,6 +78,8 @@ def _details(result: CaseResult) -> str:
     """What a person reads who sees nothing but this text."""
     case = result.case
     rows = [call_words(case), f"{result.verdict.name}: {result.reason}"]
+    if simulated := result.measured.candidate.simulated:
+        rows.append(f"simulated {simulated_words(simulated)}")
     for finding in result.findings:
         score = "" if finding.score is None else f" (score {finding.score:.4g})"
         rows.append(f"  {finding.verdict.name} {subject(finding.evidence)}{score}: {finding.reason}")

@@ -67,7 +67,7 @@ def _head(comparison: ComparisonView, position: int | None) -> dict[str, Any]:
     if origin is not None:
         head["origin"] |= {
             "why": why(origin),
-            "confirmation": confirmation(origin, comparison.mode),
+            "confirmation": confirmation(origin, comparison.mode, baseline=comparison.baseline is not None),
             "module": module_of(origin.comparison.call),
             "detail": pair_details(origin.comparison),
         }
@@ -197,6 +197,11 @@ def _tensor(tensor: TensorComparison) -> dict[str, Any]:
             "worst element": m.worst, "there, reference": plain(m.worst_reference),
             "there, candidate": plain(m.worst_candidate),
         }  # fmt: skip
+    if tensor.errors:
+        content["baseline"] = _record(tensor.baseline)
+        content["errors"] = [
+            [one.metric, plain(one.candidate), plain(one.baseline), plain(one.ratio)] for one in tensor.errors
+        ]
     return content
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from trueline.cases import Status
 from trueline.dtypes import dtype_named
 from trueline.ops.equivalence import rule_for
+from trueline.report.repro_frameworks import Side, framework_imports, framework_script, needs_of
 from trueline.report.repro_source import array_source, call_source, needs_kind, number_source
 from trueline.tree import Tree, tensor_paths
 
@@ -70,18 +71,32 @@ class Repro:
     status: Status = Status.RETURNED
     limit: float = 0.0
     free: bool = False
+    candidate: Side | None = None
+    """The call as the candidate's framework makes it and, in ``truth``, as the reference's does, where one of them is
+    not torch; None where torch is all there is."""
+    truth: Side | None = None
 
 
 def repro_script(repro: Repro) -> str:
     """The text of the script. Raises ``NotWritable`` where an argument cannot be written as source."""
+    if repro.candidate is not None and repro.truth is not None:
+        return _script_of_frameworks(repro, repro.candidate, repro.truth)
     body = [*_inputs(repro), "", "", *_run(repro), "", "", *_ending(repro)]
     text = "\n".join([*_head(repro), *_imports(repro, "\n".join(body)), *body]) + "\n"
     return text
 
 
-def _head(repro: Repro) -> list[str]:
+def _script_of_frameworks(repro: Repro, candidate: Side, truth: Side) -> str:
+    body = framework_script(repro, candidate, truth)
+    text = "\n".join(body)
+    head = _head(repro, needs_of(candidate, truth))
+    imports = [*_standard(text), "", *framework_imports(candidate, truth, text), *_override(repro), ""]
+    return "\n".join([*head, *imports, *body]) + "\n"
+
+
+def _head(repro: Repro, needs: str = "Needs torch and numpy.") -> list[str]:
     title, reason = (textwrap.wrap(_harmless(text), _WIDTH - 3)[:3] for text in (repro.title, repro.reason))
-    last = "Needs torch and numpy. Exits with 1 if it goes wrong again."
+    last = f"{needs} Exits with 1 if it goes wrong again."
     return ['"""' + "\n".join(title), "", *reason, last, '"""', ""]
 
 
@@ -91,25 +106,30 @@ def _harmless(text: str) -> str:
 
 
 def _imports(repro: Repro, body: str) -> list[str]:
-    standard = [name for name in ("os", "resource", "signal", "sys") if f"{name}." in body or name == "sys"]
-    lines = [f"import {name}" for name in standard]
-    special = [name for name in ("inf", "nan") if _has_word(body, name)]
-    if special:
-        lines.append(f"from math import {', '.join(special)}")
-    lines.append("")
+    lines = [*_standard(body), ""]
     if "np." in body:
         lines.append("import numpy as np")
     lines.append("import torch")
     if "load_file(" in body:
         lines.append("from safetensors.torch import load_file")
-    if repro.override is not None:
-        folder, module, function = repro.override
-        name, _, rest = function.partition(".")
-        lines += ["", f"sys.path.insert(0, {folder!r})"]
-        lines.append(f"from {module} import {name} as override")
-        if rest:
-            lines.append(f"override = override.{rest}")
-    return [*lines, ""]
+    return [*lines, *_override(repro), ""]
+
+
+def _standard(body: str) -> list[str]:
+    """The imports of what Python itself has."""
+    standard = [name for name in ("os", "resource", "signal", "sys") if f"{name}." in body or name == "sys"]
+    lines = [f"import {name}" for name in standard]
+    special = [name for name in ("inf", "nan") if _has_word(body, name)]
+    return [*lines, f"from math import {', '.join(special)}"] if special else lines
+
+
+def _override(repro: Repro) -> list[str]:
+    if repro.override is None:
+        return []
+    folder, module, function = repro.override
+    name, _, rest = function.partition(".")
+    lines = ["", f"sys.path.insert(0, {folder!r})", f"from {module} import {name} as override"]
+    return [*lines, f"override = override.{rest}"] if rest else lines
 
 
 def _has_word(text: str, word: str) -> bool:
@@ -253,7 +273,7 @@ def _ending(repro: Repro) -> list[str]:
     function = "override" if repro.override is not None else _function(repro.api)
     actual = f'run({function}, "{repro.device}", False)'
     if repro.status in (Status.CRASHED, Status.TIMED_OUT, Status.OUT_OF_MEMORY):
-        return _dying(repro, actual)
+        return dying(repro, actual)
     if repro.status is not Status.RETURNED:
         return [
             "try:",
@@ -323,7 +343,7 @@ def _about_looks() -> list[str]:
     ]
 
 
-def _dying(repro: Repro, actual: str) -> list[str]:
+def dying(repro: Repro, actual: str) -> list[str]:
     """The call is made in a child, which may die of it."""
     lines = ["child = os.fork()", "if child == 0:"]
     if repro.status is Status.TIMED_OUT:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trueline.records import CallComparison, Origin, Verdict
+from trueline.records import CallComparison, Origin, TensorComparison, Verdict
 from trueline.report.blocks import BLANK, Block, Fields, Paragraph, Row, Span, Table, heading, line
 from trueline.report.subject import ComparisonView
 from trueline.report.wording import (
@@ -26,6 +26,12 @@ VERDICT_STYLE = {
     Verdict.FAIL: "bad",
     Verdict.ERROR: "bad",
 }
+_COLUMNS = ("call", "step", "rank", "module", "inputs", "output", "limit", "verdict")
+_RATIOS = ("RMSE", "max relative error", "mean relative error")
+_THREE_WAY = (
+    "call", "step", "module", "tensor", "error", "baseline's", "x RMSE", "x max rel", "x mean rel", "verdict"
+)  # fmt: skip
+"""The last columns but one are ratios: the candidate's error in units of the baseline's."""
 _MODE_WORDS = {
     "tensors": "from the tensors",
     "digest": "from statistics, sketches and digests",
@@ -41,7 +47,7 @@ def comparison_blocks(comparison: ComparisonView, *, rows: int = 12, html_writte
     sentence = Span(f"  {verdict_sentence(comparison)}", "strong")
     blocks: list[Block] = [Paragraph((Span(word, style), sentence)), BLANK]
     if comparison.origin is not None:
-        blocks += [_origin_fields(comparison.origin, comparison.mode), BLANK]
+        blocks += [_origin_fields(comparison), BLANK]
     blocks.append(line(_scope_sentence(comparison), indent=2))
     blocks += [line(sentence, indent=2) for sentence in unmatched_lines(comparison)]
     blocks += [Paragraph((Span("note: ", "warn"), Span(note)), 2) for note in comparison.notes]
@@ -58,7 +64,9 @@ def divergent_positions(comparison: ComparisonView) -> np.ndarray[tuple[int], np
     return np.flatnonzero(differs | np.asarray(columns["inherited"]).astype(bool))
 
 
-def _origin_fields(origin: Origin, mode: str) -> Fields:
+def _origin_fields(comparison: ComparisonView) -> Fields:
+    origin = comparison.origin
+    assert origin is not None
     call = origin.comparison.call
     items = [
         ("call", call.name),
@@ -66,7 +74,7 @@ def _origin_fields(origin: Origin, mode: str) -> Fields:
         ("source", call.source or "(no stack was kept: capture with --stacks)"),
         ("where", place(call)),
         ("why", why(origin)),
-        ("proof", confirmation(origin, mode)),
+        ("proof", confirmation(origin, comparison.mode, baseline=comparison.baseline is not None)),
     ]
     return Fields(tuple(items))
 
@@ -75,19 +83,17 @@ def _scope_sentence(comparison: ComparisonView) -> str:
     how = _MODE_WORDS.get(comparison.mode, comparison.mode)
     victims = int(np.asarray(comparison.series()["inherited"]).astype(bool).sum())
     inherited = f"; {victims:,} inherited an earlier error" if victims else ""
-    return f"{counts_sentence(comparison.counts)}{inherited} ({how}, standard {comparison.standard})"
+    peer = f", by the errors of the baseline {comparison.baseline.path}" if comparison.baseline is not None else ""
+    return f"{counts_sentence(comparison.counts)}{inherited} ({how}, standard {comparison.standard}{peer})"
 
 
 def _table_of_divergent(comparison: ComparisonView, rows: int) -> list[Block]:
     positions = divergent_positions(comparison)
     if not len(positions) or rows < 1:
         return []
-    shown = [_divergent_row(comparison, int(position)) for position in positions[:rows]]
-    table = Table(
-        ("call", "step", "rank", "module", "inputs", "output", "limit", "verdict"),
-        tuple(shown),
-        frozenset({"step", "rank", "inputs", "output", "limit"}),
-    )
+    describe, columns = (_divergent_row, _COLUMNS) if comparison.baseline is None else (_three_way_row, _THREE_WAY)
+    shown = [describe(comparison, int(position)) for position in positions[:rows]]
+    table = Table(columns, tuple(shown), frozenset(columns) - {"call", "module", "verdict", "tensor"})
     blocks: list[Block] = [BLANK, heading("First calls that differ"), table]
     if len(positions) > rows:
         blocks.append(line(f"and {len(positions) - rows:,} more", "dim", indent=2))
@@ -108,6 +114,24 @@ def _divergent_row(comparison: ComparisonView, position: int) -> Row:
         verdict_word(pair, comparison.origin),
     )
     return Row(cells, "dim" if pair.inherited else VERDICT_STYLE[pair.verdict])
+
+
+def _three_way_row(comparison: ComparisonView, position: int) -> Row:
+    """The tensor of a call that stands worst beside the baseline's."""
+    pair = comparison.calls[position]
+    call = pair.call
+    tensors = [tensor for tensor in pair.tensors if tensor.errors]
+    worst = max(tensors, key=lambda tensor: (int(tensor.verdict), _ratio(tensor, "distance")), default=None)
+    cells = [call.name, str(call.step), call.module, worst.path if worst is not None else "-"]
+    errors = {error.metric: error for error in worst.errors} if worst is not None else {}
+    distance = errors.get("distance") or errors.get("unequal elements")
+    cells += ["-", "-"] if distance is None else [number(distance.candidate), number(distance.baseline)]
+    cells += [f"{errors[name].ratio:.3g}" if name in errors else "-" for name in _RATIOS]
+    return Row((*cells, verdict_word(pair, comparison.origin)), VERDICT_STYLE[pair.verdict])
+
+
+def _ratio(tensor: TensorComparison, metric: str) -> float:
+    return next((error.ratio for error in tensor.errors if error.metric == metric), 0.0)
 
 
 def verdict_word(pair: CallComparison, origin: Origin | None) -> str:

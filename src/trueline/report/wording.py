@@ -108,8 +108,10 @@ def why(origin: Origin) -> str:
     return rest if rest and place.startswith(origin.comparison.call.name) else text
 
 
-def confirmation(origin: Origin, mode: str) -> str:
+def confirmation(origin: Origin, mode: str, *, baseline: bool = False) -> str:
     """Whether replaying the call proved the fault."""
+    if baseline:
+        return "the baseline does the same call with a smaller error against the gold"
     if origin.confirmed:
         return "confirmed by replaying the call in float64 on its recorded inputs"
     if origin.confirmed is False:
@@ -139,10 +141,11 @@ def next_commands(comparison: ComparisonView, *, html_written: bool = False) -> 
         call = origin.comparison.call
         side = candidate if origin.comparison.candidate is not None else reference
         commands.append(("see this call", show_command(side, call, ranks=comparison.candidate.ranks)))
-        if origin.confirmed is None and comparison.mode != "tensors":
+        if origin.confirmed is None and comparison.mode != "tensors" and comparison.baseline is None:
             commands.append(("keep its tensors on both sides to confirm", _recapture(comparison, call)))
     if not html_written:
-        page = command("trueline", "compare", reference, candidate, "--html", "report.html")
+        third = ("--baseline", comparison.baseline.path) if comparison.baseline is not None else ()
+        page = command("trueline", "compare", reference, candidate, *third, "--html", "report.html")
         commands.append(("see all calls", page))
     return commands
 

@@ -40,10 +40,12 @@ class SegmentWriter:
         """Stores one tensor; gives (file number, offset in the file, bytes)."""
         if self._descriptor < 0 or self._header_bytes > HEADER_ROOM - 1024 or self._end > SEGMENT_BYTES:
             self._roll()
-        self._pad()
-        start = self._end
-        self._write(content)
-        self._enter(f"tensor.{tensor}", _stored_as(DTYPES[dtype], shape), start)
+        gap = -self._end % ALIGNMENT
+        start = self._end + gap
+        self._write(memoryview(bytes(gap)), content)
+        if gap:
+            self._enter(f"padding.{len(self._entries)}", ("U8", [gap]), start - gap, start)
+        self._enter(f"tensor.{tensor}", _stored_as(DTYPES[dtype], shape), start, self._end)
         return self._number, HEADER_ROOM + start, content.nbytes
 
     def close(self) -> None:
@@ -67,25 +69,25 @@ class SegmentWriter:
         self._end = 0
         self._header_bytes = 0
 
-    def _pad(self) -> None:
-        gap = -self._end % ALIGNMENT
-        if gap:
-            start = self._end
-            self._write(memoryview(bytes(gap)))
-            self._enter(f"padding.{len(self._entries)}", ("U8", [gap]), start)
-
-    def _enter(self, name: str, stored: tuple[str, list[int]], start: int) -> None:
-        entry = {"dtype": stored[0], "shape": stored[1], "data_offsets": [start, self._end]}
+    def _enter(self, name: str, stored: tuple[str, list[int]], start: int, end: int) -> None:
+        entry = {"dtype": stored[0], "shape": stored[1], "data_offsets": [start, end]}
         self._entries[name] = entry
         self._header_bytes += len(name) + 80 + 12 * len(stored[1])
 
-    def _write(self, content: memoryview) -> None:
-        left = content.cast("B") if content.nbytes else content
-        while left.nbytes:
-            written = os.write(self._descriptor, left)
+    def _write(self, *pieces: memoryview) -> None:
+        left = [piece.cast("B") for piece in pieces if piece.nbytes]
+        while left:
+            written = _write(self._descriptor, left)
             self._end += written
             self.bytes_written += written
-            left = left[written:]
+            while left and written >= left[0].nbytes:
+                written -= left.pop(0).nbytes
+            if written:
+                left[0] = left[0][written:]
+
+
+def _write(descriptor: int, pieces: list[memoryview]) -> int:
+    return os.writev(descriptor, pieces) if hasattr(os, "writev") else os.write(descriptor, pieces[0])
 
 
 def _stored_as(dtype: DType, shape: tuple[int, ...]) -> tuple[str, list[int]]:

@@ -116,26 +116,33 @@ class RankWriter:
     def _write(self, batch: Batch) -> None:
         if batch.prepare is not None:
             batch.prepare()
+        frames: list[tuple[bytes, tuple[Any, ...]]] = []
         if batch.definitions:
-            self._journal.append(b"D", json.dumps(batch.definitions).encode())
+            frames.append((b"D", (json.dumps(batch.definitions).encode(),)))
         if len(batch.visits):
-            self._journal.append(b"V", batch.visits.tobytes())
+            frames.append((b"V", (batch.visits,)))
         if len(batch.calls):
-            self._journal.append(b"C", batch.calls.tobytes())
+            frames.append((b"C", (batch.calls,)))
         if batch.missing:
-            self._journal.append(b"M", json.dumps(batch.missing).encode())
+            frames.append((b"M", (json.dumps(batch.missing).encode(),)))
+        self._journal.append_all(frames)
         places = self._store(batch.payloads)
+        self._journal.append_all(self._rest(batch, places))
+
+    def _rest(self, batch: Batch, places: list[tuple[int, int, int, int]]) -> list[tuple[bytes, tuple[Any, ...]]]:
+        """The frames that come last."""
+        frames: list[tuple[bytes, tuple[Any, ...]]] = []
         if batch.statistics is not None:
             # Comes last: a tensor that was changed while it was read has no row here, and its bytes do not count.
             numbers, rows = batch.statistics()
             if len(numbers):
-                self._journal.append(b"S", numbers.tobytes() + rows.tobytes())
-            right = set(numbers.tolist())
-            places = [place for place in places if place[0] in right]
+                frames.append((b"S", (numbers, np.ascontiguousarray(rows).view(np.uint8))))
+            if places:
+                right = set(numbers.tolist())
+                places = [place for place in places if place[0] in right]
         if places:
-            self._journal.append(b"B", np.array(places, dtype="<i8").tobytes())
-        for event in batch.events:
-            self._journal.append(b"E", json.dumps(event).encode())
+            frames.append((b"B", (np.array(places, dtype="<i8"),)))
+        return [*frames, *((b"E", (json.dumps(event).encode(),)) for event in batch.events)]
 
     def _store(self, payloads: list[Payload]) -> list[tuple[int, int, int, int]]:
         """Appends the bytes of tensors; gives BYTES_COLUMNS of each."""

@@ -1,34 +1,43 @@
-/* The backward of one forward call: what ``graph.border_of`` and ``backward.BackwardWatch`` do, for calls that change
- * none of their inputs. */
+/* The backward of one forward call: what ``backward.BackwardWatch`` does. */
 #ifndef TRUELINE_CALLS_BACKWARD_H
 #define TRUELINE_CALLS_BACKWARD_H
 
 #include "_calls_recorder.h"
 
-#define MOST_EDGES 64
-#define MOST_VISITED 64 /* calls with larger pieces of the graph are left to Python */
+#define FEW 4
 
 /* ---- what waits for the gradients ---- */
 
-#define FORWARD_FIELDS(DO) DO(forward) DO(name) DO(nth) DO(step) DO(module) DO(context) DO(tree) DO(result) DO(stack)
-
+/* What the backward call takes over from its forward call. */
 typedef struct {
-#define DECLARE(name) PyObject *name;
-    FORWARD_FIELDS(DECLARE)
-#undef DECLARE
+    int64_t number, name, nth, step, module, context, tree, result, stack;
 } Forward;
 
 typedef struct {
-    PyObject_HEAD
-    Recorder *recorder;
-    Forward call;
-    PyObject *arrived, *departed; /* gradients by leaf; NULL while there are none */
-    Py_ssize_t nodes, fired;
-} Backward;
+    Py_ssize_t leaf;
+    PyObject *gradient;
+} Noted;
+
+/* Gradients by leaf, in the order in which they came. */
+typedef struct {
+    Noted *at; /* NULL stands for ``few`` */
+    Py_ssize_t count, room;
+    Noted few[FEW];
+} Gradients;
 
 typedef struct {
     Py_ssize_t position, leaf;
 } Crossing;
+
+/* Neither of these two is known to the garbage collector: they hold nothing that could lead back to them once the
+ * backward has run or the step has ended, and there are hundreds of them in a step. */
+typedef struct {
+    PyObject_HEAD
+    Recorder *recorder;
+    Forward call;
+    Gradients arrived, departed;
+    Py_ssize_t nodes, fired;
+} Backward;
 
 typedef struct {
     PyObject_HEAD
@@ -37,128 +46,189 @@ typedef struct {
     Crossing *crossings; /* first the arrivals, then the departures */
 } Hook;
 
-static int backward_traverse(PyObject *object, visitproc visit, void *arg)
+static Noted *noted(Gradients *gradients)
 {
-    Backward *self = (Backward *)object;
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->recorder);
-    Py_VISIT(self->arrived);
-    Py_VISIT(self->departed);
-    return 0; /* the rest are integers */
+    return gradients->at == NULL ? gradients->few : gradients->at;
 }
 
-static int backward_clear(PyObject *object)
+static void drop_gradients(Gradients *gradients)
 {
-    Backward *self = (Backward *)object;
-    Py_CLEAR(self->recorder);
-    Py_CLEAR(self->arrived);
-    Py_CLEAR(self->departed);
-    return 0;
+    Gradients old = *gradients; /* to let go of a tensor may run anything */
+    memset(gradients, 0, sizeof *gradients);
+    for (Py_ssize_t i = 0; i < old.count; i++)
+        Py_DECREF(noted(&old)[i].gradient);
+    free(old.at);
 }
 
 static void backward_dealloc(PyObject *object)
 {
     Backward *self = (Backward *)object;
-    PyObject_GC_UnTrack(object);
-    backward_clear(object);
-#define CLEAR(name) Py_CLEAR(self->call.name);
-    FORWARD_FIELDS(CLEAR)
-#undef CLEAR
+    drop_gradients(&self->arrived);
+    drop_gradients(&self->departed);
+    Py_XDECREF(self->recorder);
     free_object(object);
 }
 
-static int look_at(Recorder *recorder, PyObject *gradients, PyObject *number, Py_ssize_t first, PyObject *role,
-                   PyObject *visits)
+static int gradients_room(Gradients *gradients)
 {
-    PyObject *tensors = PyDict_Values(gradients), *position = PyLong_FromSsize_t(first), *done = NULL;
-    if (tensors != NULL && position != NULL)
-        done = PyObject_CallFunctionObjArgs(recorder->look_all, tensors, number, position, role, visits, NULL);
-    Py_XDECREF(tensors);
-    Py_XDECREF(position);
-    Py_XDECREF(done);
-    return done == NULL ? -1 : 0;
+    Py_ssize_t room = gradients->at == NULL ? FEW : gradients->room;
+    if (gradients->count < room)
+        return 0;
+    Noted *at = realloc(gradients->at, (size_t)(2 * room) * sizeof *at);
+    if (at == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (gradients->at == NULL)
+        memcpy(at, gradients->few, sizeof gradients->few);
+    gradients->at = at;
+    gradients->room = 2 * room;
+    return 0;
 }
 
-/* A new reference to the trees of a backward call, (arguments, result). */
-static PyObject *trees_of(Backward *self, PyObject *arrived, PyObject *departed)
+/* Notes a gradient of a leaf; where there is one already, their sum if they are to be added, else the new one. */
+static int note(Gradients *gradients, Py_ssize_t leaf, PyObject *gradient, int add)
 {
-    Recorder *recorder = self->recorder;
-    PyObject *trees = NULL, *key = NULL, *in = PySequence_Tuple(arrived), *out = PySequence_Tuple(departed);
-    if (in != NULL && out != NULL)
-        key = PyTuple_Pack(4, self->call.tree, self->call.result, in, out);
-    if (key != NULL) {
-        trees = PyDict_GetItemWithError(recorder->backward_trees, key);
-        Py_XINCREF(trees);
-        if (trees == NULL && !PyErr_Occurred())
-            trees = PyObject_CallMethodObjArgs(recorder->watch, N_backward_trees, key, NULL);
+    for (Py_ssize_t i = 0; i < gradients->count; i++) {
+        if (noted(gradients)[i].leaf != leaf)
+            continue;
+        PyObject *earlier = noted(gradients)[i].gradient;
+        Py_INCREF(gradient);
+        if (add) {
+            PyObject *sum = PyNumber_Add(earlier, gradient);
+            Py_DECREF(gradient);
+            if (sum == NULL)
+                return -1;
+            gradient = sum;
+        }
+        noted(gradients)[i].gradient = gradient;
+        Py_DECREF(earlier);
+        return 0;
     }
-    Py_XDECREF(key);
+    if (gradients_room(gradients) < 0)
+        return -1;
+    Py_INCREF(gradient);
+    noted(gradients)[gradients->count++] = (Noted){leaf, gradient};
+    return 0;
+}
+
+/* ---- writing ---- */
+
+static PyObject *leaves_of(Gradients *gradients)
+{
+    PyObject *leaves = PyTuple_New(gradients->count);
+    for (Py_ssize_t i = 0; leaves != NULL && i < gradients->count; i++) {
+        PyObject *leaf = PyLong_FromSsize_t(noted(gradients)[i].leaf);
+        if (leaf == NULL || PyTuple_SetItem(leaves, i, leaf) < 0)
+            Py_CLEAR(leaves);
+    }
+    return leaves;
+}
+
+/* Trees that were not made before: Python makes them. */
+static int make_trees(Backward *self, Gradients *arrived, Gradients *departed, int64_t *trees)
+{
+    PyObject *key = NULL, *answer = NULL, *in = leaves_of(arrived), *out = leaves_of(departed);
+    if (in != NULL && out != NULL)
+        key = Py_BuildValue("LLOO", (long long)self->call.tree, (long long)self->call.result, in, out);
+    if (key != NULL)
+        answer = PyObject_CallMethodObjArgs(self->recorder->watch, N_backward_trees, key, NULL);
+    long long first, second;
+    int fits = answer != NULL && PyArg_ParseTuple(answer, "LL;two trees", &first, &second);
+    if (fits) {
+        trees[0] = first;
+        trees[1] = second;
+    }
     Py_XDECREF(in);
     Py_XDECREF(out);
-    if (trees != NULL && (!PyTuple_Check(trees) || PyTuple_Size(trees) != 2)) {
-        PyErr_SetString(PyExc_TypeError, "trees of a backward call are two numbers");
-        Py_CLEAR(trees);
-    }
-    return trees;
+    Py_XDECREF(key);
+    Py_XDECREF(answer);
+    return fits ? 0 : -1;
 }
 
-static int write_backward(Backward *self, PyObject *arrived, PyObject *departed)
+/* The trees of a backward call: arguments, result. */
+static int find_trees(Backward *self, Gradients *arrived, Gradients *departed, int64_t *trees)
 {
-    Recorder *recorder = self->recorder;
-    const Forward *call = &self->call;
-    PyObject *number = PyObject_CallFunctionObjArgs(recorder->next_call, NULL);
-    PyObject *trees = number == NULL ? NULL : trees_of(self, arrived, departed);
-    PyObject *visits = trees == NULL ? NULL : PyList_New(0), *thread = NULL, *row = NULL;
-    int failed = visits == NULL || look_at(recorder, arrived, number, 0, recorder->input, visits) < 0 ||
-                 look_at(recorder, departed, number, PyDict_Size(arrived), recorder->output, visits) < 0;
-    if (!failed)
-        thread = state_at(recorder, N_number);
-    if (thread != NULL) {
-        PyObject *items[] = {number,       recorder->level, recorder->one,  call->name,
-                             call->nth,    call->step,      call->module,   call->context,
-                             thread,       call->forward,   PyTuple_GetItem(trees, 0), PyTuple_GetItem(trees, 1),
-                             recorder->none, call->stack};
-        row = pack(items, sizeof items / sizeof *items);
+    Words key;
+    begin_words(&key);
+    int64_t *head = more_words(&key, (size_t)(3 + arrived->count + departed->count));
+    if (head == NULL)
+        return -1;
+    *head++ = self->call.tree;
+    *head++ = self->call.result;
+    *head++ = arrived->count;
+    for (Py_ssize_t i = 0; i < arrived->count; i++)
+        *head++ = noted(arrived)[i].leaf;
+    for (Py_ssize_t i = 0; i < departed->count; i++)
+        *head++ = noted(departed)[i].leaf;
+    const int64_t *known = table_find(&self->recorder->backward_trees, key.at, key.count);
+    int failed = 0;
+    if (known != NULL) {
+        trees[0] = known[0];
+        trees[1] = known[1];
+    } else {
+        failed = make_trees(self, arrived, departed, trees) < 0 ||
+                 table_set(&self->recorder->backward_trees, key.at, key.count, trees[0], trees[1]) < 0;
     }
-    failed = row == NULL || extend(recorder->notebook, N_visits, visits, NULL) < 0 ||
-             extend(recorder->notebook, N_calls, row, NULL) < 0;
-    Py_XDECREF(row);
-    Py_XDECREF(thread);
-    Py_XDECREF(visits);
-    Py_XDECREF(trees);
-    Py_XDECREF(number);
+    end_words(&key);
     return failed ? -1 : 0;
 }
 
-/* Writes the backward call, if any gradient came by. On errors the gradients stay, as in Python. */
-static int close_backward(Backward *self)
+static int visit_gradients(Recorder *recorder, Gradients *gradients, int64_t number, Py_ssize_t first, int64_t role,
+                           Words *visits)
 {
-    if (self->fired) {
-        if (self->arrived == NULL)
-            self->arrived = PyDict_New();
-        if (self->departed == NULL)
-            self->departed = PyDict_New();
-        PyObject *arrived = self->arrived, *departed = self->departed;
-        if (arrived == NULL || departed == NULL)
-            return -1;
-        Py_INCREF(arrived);
-        Py_INCREF(departed);
-        int failed = write_backward(self, arrived, departed);
-        Py_DECREF(arrived);
-        Py_DECREF(departed);
+    int wants_grad;
+    for (Py_ssize_t i = 0; i < gradients->count; i++) {
+        PyObject *gradient = noted(gradients)[i].gradient;
+        Py_INCREF(gradient);
+        int failed = visit(recorder, gradient, number, first + i, role, visits, &wants_grad) < 0;
+        Py_DECREF(gradient);
         if (failed)
             return -1;
     }
-    self->fired = 0;
-    Py_CLEAR(self->arrived);
-    Py_CLEAR(self->departed);
     return 0;
+}
+
+static int write_backward(Backward *self, Gradients *arrived, Gradients *departed)
+{
+    Recorder *recorder = self->recorder;
+    const Forward *call = &self->call;
+    int64_t number = ask_integer(recorder->next_call), trees[2];
+    if ((number == -1 && PyErr_Occurred()) || find_trees(self, arrived, departed, trees) < 0)
+        return -1;
+    Words visits;
+    begin_words(&visits);
+    int failed = visit_gradients(recorder, arrived, number, 0, recorder->input, &visits) < 0 ||
+                 visit_gradients(recorder, departed, number, arrived->count, recorder->output, &visits) < 0;
+    const Thread *thread = failed ? NULL : this_thread((Threads *)recorder->threads);
+    if (thread != NULL) {
+        int64_t row[CALL_WORDS] = {number,       recorder->level, 1,          call->name,   call->nth,
+                                   call->step,   call->module,    call->context, thread->number, call->number,
+                                   trees[0],     trees[1],        recorder->none, call->stack};
+        failed = write_call(recorder, row, &visits) < 0;
+    }
+    end_words(&visits);
+    return failed || thread == NULL ? -1 : 0;
+}
+
+/* Writes the backward call, if any gradient came by. */
+static int close_backward(Backward *self)
+{
+    Gradients arrived = self->arrived, departed = self->departed;
+    Py_ssize_t fired = self->fired;
+    memset(&self->arrived, 0, sizeof self->arrived);
+    memset(&self->departed, 0, sizeof self->departed);
+    self->fired = 0;
+    int failed = fired && write_backward(self, &arrived, &departed) < 0;
+    drop_gradients(&arrived);
+    drop_gradients(&departed);
+    return failed ? -1 : 0;
 }
 
 static PyObject *backward_close(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    if (((Backward *)self)->recorder != NULL && close_backward((Backward *)self) < 0)
+    if (close_backward((Backward *)self) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -169,63 +239,23 @@ static PyMethodDef BACKWARD_METHODS[] = {
 };
 
 static PyType_Slot BACKWARD_SLOTS[] = {
-    {Py_tp_dealloc, backward_dealloc}, {Py_tp_traverse, backward_traverse}, {Py_tp_clear, backward_clear},
-    {Py_tp_methods, BACKWARD_METHODS}, {0, NULL},
+    {Py_tp_dealloc, backward_dealloc}, {Py_tp_methods, BACKWARD_METHODS}, {0, NULL},
 };
 
 static PyType_Spec BACKWARD_SPEC = {"trueline.frameworks.torch._calls.Backward", sizeof(Backward), 0,
-                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, BACKWARD_SLOTS};
+                                    Py_TPFLAGS_DEFAULT, BACKWARD_SLOTS};
 
 /* ---- what a node calls after it has run ---- */
 
-static int hook_traverse(PyObject *object, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(((Hook *)object)->backward);
-    return 0;
-}
-
-static int hook_clear(PyObject *object)
-{
-    Py_CLEAR(((Hook *)object)->backward);
-    return 0;
-}
-
 static void hook_dealloc(PyObject *object)
 {
-    PyObject_GC_UnTrack(object);
-    hook_clear(object);
+    Py_XDECREF(((Hook *)object)->backward);
     free(((Hook *)object)->crossings);
     free_object(object);
 }
 
-/* Notes a gradient of a leaf; where there is one already, their sum if they are to be added. */
-static int note(PyObject **gradients, Py_ssize_t leaf, PyObject *gradient, int add)
-{
-    if (*gradients == NULL && (*gradients = PyDict_New()) == NULL)
-        return -1;
-    PyObject *noted = *gradients, *key = PyLong_FromSsize_t(leaf);
-    if (key == NULL)
-        return -1;
-    Py_INCREF(noted);
-    PyObject *earlier = add ? PyDict_GetItemWithError(noted, key) : NULL;
-    int failed = earlier == NULL && PyErr_Occurred() != NULL;
-    if (earlier != NULL) {
-        Py_INCREF(earlier);
-        PyObject *sum = PyNumber_Add(earlier, gradient);
-        Py_DECREF(earlier);
-        failed = sum == NULL || PyDict_SetItem(noted, key, sum) < 0;
-        Py_XDECREF(sum);
-    } else if (!failed) {
-        failed = PyDict_SetItem(noted, key, gradient) < 0;
-    }
-    Py_DECREF(noted);
-    Py_DECREF(key);
-    return failed ? -1 : 0;
-}
-
 /* Notes the gradients that cross the border here. */
-static int note_all(const Crossing *crossings, Py_ssize_t count, PyObject *passing, PyObject **gradients, int add)
+static int note_all(const Crossing *crossings, Py_ssize_t count, PyObject *passing, Gradients *gradients, int add)
 {
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *gradient = PyTuple_GetItem(passing, crossings[i].position);
@@ -245,55 +275,37 @@ static int fire(Hook *self, PyObject *sent, PyObject *received)
     return backward->fired >= backward->nodes ? close_backward(backward) : 0;
 }
 
-/* As ``with NoTorchFunction():`` around ``fire``. */
-static int fire_quietly(Hook *self, PyObject *sent, PyObject *received)
+static int fire_quietly(Hook *self, PyObject *arguments)
 {
-    PyObject *type, *value, *traceback, *quiet = PyObject_CallFunctionObjArgs(self->backward->recorder->no_torch_function, NULL);
-    PyObject *entered = quiet == NULL ? NULL : PyObject_CallMethodObjArgs(quiet, N___enter__, NULL);
-    if (entered == NULL) {
-        Py_XDECREF(quiet);
+    PyObject *sent, *received;
+    Quiet quiet;
+    if (!PyArg_ParseTuple(arguments, "O!O!:hook", &PyTuple_Type, &sent, &PyTuple_Type, &received) ||
+        begin_quiet(&quiet, self->backward->recorder->no_torch_function) < 0)
         return -1;
-    }
-    Py_DECREF(entered);
     int failed = fire(self, sent, received);
-    PyErr_Fetch(&type, &value, &traceback);
-    PyObject *left = PyObject_CallMethodObjArgs(quiet, N___exit__, Py_None, Py_None, Py_None, NULL);
-    if (type != NULL)
-        PyErr_Restore(type, value, traceback);
-    Py_XDECREF(left);
-    Py_DECREF(quiet);
-    return failed || left == NULL ? -1 : 0;
+    return end_quiet(&quiet) < 0 || failed ? -1 : 0;
 }
 
 static PyObject *hook_call(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
     Hook *self = (Hook *)object;
-    PyObject *sent, *received;
     (void)keywords;
-    if (self->backward == NULL || self->backward->recorder == NULL) /* the collector has taken it apart */
+    Recorder *recorder = self->backward == NULL ? NULL : self->backward->recorder;
+    if (recorder == NULL || recorder->watch == NULL || !recorder->looking) /* or the collector has taken it apart */
         Py_RETURN_NONE;
-    Recorder *recorder = self->backward->recorder;
-    int looking = truth_at(recorder->watch, N_looking), failed = looking < 0;
-    if (looking > 0) {
-        Py_INCREF(self);
-        Py_INCREF(recorder);
-        failed = (!PyArg_ParseTuple(arguments, "O!O!:hook", &PyTuple_Type, &sent, &PyTuple_Type, &received) ||
-                  fire_quietly(self, sent, received) < 0) &&
-                 report_trouble(recorder->notebook) < 0;
-        Py_DECREF(recorder);
-        Py_DECREF(self);
-    }
+    Py_INCREF(self);
+    Py_INCREF(recorder);
+    int failed = fire_quietly(self, arguments) < 0 && report_trouble(recorder->notebook) < 0;
+    Py_DECREF(recorder);
+    Py_DECREF(self);
     if (failed)
         return NULL;
     Py_RETURN_NONE;
 }
 
-static PyType_Slot HOOK_SLOTS[] = {
-    {Py_tp_dealloc, hook_dealloc}, {Py_tp_traverse, hook_traverse}, {Py_tp_clear, hook_clear},
-    {Py_tp_call, hook_call},       {0, NULL},
-};
+static PyType_Slot HOOK_SLOTS[] = {{Py_tp_dealloc, hook_dealloc}, {Py_tp_call, hook_call}, {0, NULL}};
 
-static PyType_Spec HOOK_SPEC = {"trueline.frameworks.torch._calls.Hook", sizeof(Hook), 0,
-                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, HOOK_SLOTS};
+static PyType_Spec HOOK_SPEC = {"trueline.frameworks.torch._calls.Hook", sizeof(Hook), 0, Py_TPFLAGS_DEFAULT,
+                                HOOK_SLOTS};
 
 #endif

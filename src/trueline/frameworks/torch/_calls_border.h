@@ -4,10 +4,20 @@
 
 #include "_calls_backward.h"
 
+#define MOST_EDGES 64
+#define MOST_VISITED 64 /* calls with larger pieces of the graph are left to Python */
+
 typedef struct {
-    PyObject *source; /* a node, or a tensor that has none */
+    PyObject *source; /* a node, or a tensor that has none; held */
     Py_ssize_t number, leaf;
 } Edge;
+
+/* Where the inputs of a call hang in the graph. */
+typedef struct {
+    Edge at[MOST_EDGES];
+    Py_ssize_t count;
+    int known, too_many; /* whether they were asked for; whether there are more than fit */
+} Edges;
 
 typedef struct {
     Py_ssize_t entry; /* the node at which it arrives, by its place among the visited */
@@ -16,9 +26,8 @@ typedef struct {
 
 typedef struct {
     Recorder *recorder;
+    const Edges *edges;
     long long first_sequence;
-    Edge edges[MOST_EDGES];
-    Py_ssize_t edge_count;
     Arrival *arrivals;
     Py_ssize_t arrival_count;
     PyObject *visited[MOST_VISITED];
@@ -30,10 +39,14 @@ typedef struct {
     Py_ssize_t node_count;
 } Walk;
 
+static void drop_edges(Edges *edges)
+{
+    while (edges->count)
+        Py_DECREF(edges->at[--edges->count].source);
+}
+
 static void end_walk(Walk *walk)
 {
-    for (Py_ssize_t i = 0; i < walk->edge_count; i++)
-        Py_DECREF(walk->edges[i].source);
     for (Py_ssize_t i = 0; i < walk->visited_count; i++)
         Py_DECREF(walk->visited[i]);
     for (Py_ssize_t i = 0; i < walk->node_count; i++)
@@ -41,25 +54,18 @@ static void end_walk(Walk *walk)
     free(walk->arrivals);
 }
 
-static Py_ssize_t size_at(PyObject *object, PyObject *name)
+/* Asks where the inputs hang, of those of which gradients are wanted; -1 on errors. */
+static int find_edges(const Leaves *leaves, const signed char *wants_grad, Edges *edges)
 {
-    return (Py_ssize_t)integer_at(object, name);
-}
-
-/* All functions below give 1 where all is well, 0 where the piece is too large for us, -1 on errors. */
-
-static int add_edges(Walk *walk, PyObject *leaves)
-{
-    for (Py_ssize_t leaf = 0; leaf < PyList_Size(leaves); leaf++) {
-        PyObject *tensor = PyList_GetItem(leaves, leaf);
-        int wanted = truth_at(tensor, N_requires_grad);
-        if (wanted < 0)
-            return -1;
-        if (!wanted)
+    edges->known = 1;
+    for (Py_ssize_t leaf = 0; leaf < leaves->count; leaf++) {
+        if (!wants_grad[leaf])
             continue;
-        if (walk->edge_count == MOST_EDGES)
+        if (edges->count == MOST_EDGES) {
+            edges->too_many = 1;
             return 0;
-        PyObject *source = PyObject_GetAttr(tensor, N_grad_fn);
+        }
+        PyObject *tensor = leaves->at[leaf], *source = PyObject_GetAttr(tensor, N_grad_fn);
         Py_ssize_t number = 0;
         if (source == NULL)
             return -1;
@@ -67,14 +73,16 @@ static int add_edges(Walk *walk, PyObject *leaves)
             Py_DECREF(source);
             Py_INCREF(source = tensor);
         } else {
-            number = size_at(tensor, N_output_nr);
+            number = (Py_ssize_t)integer_at(tensor, N_output_nr);
         }
-        walk->edges[walk->edge_count++] = (Edge){source, number, leaf};
+        edges->at[edges->count++] = (Edge){source, number, leaf};
         if (number == -1 && PyErr_Occurred())
             return -1;
     }
-    return 1;
+    return 0;
 }
+
+/* All functions below give 1 where all is well, 0 where the piece is too large for us, -1 on errors. */
 
 /* Whether a node is older than the call; -1 on errors. */
 static int is_older(const Walk *walk, PyObject *node)
@@ -116,7 +124,7 @@ static int add_entry(Walk *walk, PyObject *tensor, Py_ssize_t leaf)
         Py_XDECREF(node);
         return older < 0 ? -1 : 1;
     }
-    Py_ssize_t number = size_at(tensor, N_output_nr);
+    Py_ssize_t number = (Py_ssize_t)integer_at(tensor, N_output_nr);
     Py_ssize_t entry = place_among(walk->visited, walk->visited_count, node);
     if (number == -1 && PyErr_Occurred()) {
         Py_DECREF(node);
@@ -134,18 +142,16 @@ static int add_entry(Walk *walk, PyObject *tensor, Py_ssize_t leaf)
     return 1;
 }
 
-static int add_entries(Walk *walk, PyObject *outputs, Py_ssize_t first)
+static int add_entries(Walk *walk, const Leaves *outputs, Py_ssize_t count, const signed char *wants_grad,
+                       Py_ssize_t first)
 {
-    Py_ssize_t count = PyList_Size(outputs);
     walk->arrivals = malloc((size_t)(count ? count : 1) * sizeof *walk->arrivals);
     if (walk->arrivals == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    for (Py_ssize_t i = 0; i < count && i < PyList_Size(outputs); i++) {
-        PyObject *tensor = PyList_GetItem(outputs, i);
-        int wanted = truth_at(tensor, N_requires_grad);
-        int done = wanted > 0 ? add_entry(walk, tensor, first + i) : wanted < 0 ? -1 : 1;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int done = wants_grad[i] ? add_entry(walk, outputs->at[i], first + i) : 1;
         if (done <= 0)
             return done;
     }
@@ -156,9 +162,10 @@ static int add_entries(Walk *walk, PyObject *outputs, Py_ssize_t first)
 /* The forward input at an edge, -1 where there is none; of several the last. */
 static Py_ssize_t leaf_behind(const Walk *walk, const PyObject *source, Py_ssize_t number)
 {
-    for (Py_ssize_t i = walk->edge_count - 1; i >= 0; i--)
-        if (walk->edges[i].source == source && walk->edges[i].number == number)
-            return walk->edges[i].leaf;
+    const Edge *edges = walk->edges->at;
+    for (Py_ssize_t i = walk->edges->count - 1; i >= 0; i--)
+        if (edges[i].source == source && edges[i].number == number)
+            return edges[i].leaf;
     return -1;
 }
 
@@ -177,7 +184,7 @@ static Py_ssize_t leaf_at(const Walk *walk, PyObject *following, Py_ssize_t numb
 }
 
 /* Follows one edge out of a node: notes that it leads to an input, or that the node it leads to is to be visited. */
-static int follow(Walk *walk, PyObject *edge, Py_ssize_t position, Hook *hook)
+static int follow(Walk *walk, PyObject *edge, Py_ssize_t position, Words *departures)
 {
     PyObject *following = PyTuple_GetItem(edge, 0), *number = PyTuple_GetItem(edge, 1);
     if (following == NULL || number == NULL)
@@ -187,10 +194,8 @@ static int follow(Walk *walk, PyObject *edge, Py_ssize_t position, Hook *hook)
     Py_ssize_t leaf = leaf_at(walk, following, PyLong_AsSsize_t(number));
     if (leaf == -2 || PyErr_Occurred())
         return -1;
-    if (leaf >= 0) {
-        hook->crossings[hook->arrivals + hook->departures++] = (Crossing){position, leaf};
-        return 1;
-    }
+    if (leaf >= 0)
+        return add_word(departures, position) < 0 || add_word(departures, leaf) < 0 ? -1 : 1;
     if (place_among(walk->visited, walk->visited_count, following) >= 0)
         return 1;
     int older = is_older(walk, following);
@@ -200,37 +205,42 @@ static int follow(Walk *walk, PyObject *edge, Py_ssize_t position, Hook *hook)
     return visit_node(walk, following);
 }
 
-static int fill_hook(Walk *walk, PyObject *node, PyObject *edges, Hook *hook)
+/* Makes the hook of a node on the border. */
+static int add_hook(Walk *walk, PyObject *node, Py_ssize_t entry, const Words *departures)
 {
-    Py_ssize_t entry = place_among(walk->visited, walk->entry_count, node), count = PyTuple_Size(edges);
-    hook->crossings = malloc((size_t)(walk->arrival_count + count + 1) * sizeof *hook->crossings);
-    if (count < 0 || hook->crossings == NULL) {
-        if (!PyErr_Occurred())
-            PyErr_NoMemory();
+    Hook *hook = (Hook *)new_object(walk->recorder->hook_type);
+    if (hook == NULL)
+        return -1;
+    walk->nodes[walk->node_count] = node;
+    walk->hooks[walk->node_count++] = hook;
+    size_t leaving = departures->count / 2;
+    hook->crossings = malloc(((size_t)walk->arrival_count + leaving + 1) * sizeof *hook->crossings);
+    if (hook->crossings == NULL) {
+        PyErr_NoMemory();
         return -1;
     }
     for (Py_ssize_t i = 0; entry >= 0 && i < walk->arrival_count; i++)
         if (walk->arrivals[i].entry == entry)
             hook->crossings[hook->arrivals++] = walk->arrivals[i].crossing;
-    for (Py_ssize_t position = 0; position < count; position++) {
-        int done = follow(walk, PyTuple_GetItem(edges, position), position, hook);
-        if (done <= 0)
-            return done;
-    }
-    if (entry >= 0 || hook->departures) {
-        Py_INCREF(hook);
-        walk->nodes[walk->node_count] = node;
-        walk->hooks[walk->node_count++] = hook;
-    }
+    for (size_t i = 0; i < leaving; i++)
+        hook->crossings[hook->arrivals + hook->departures++] =
+            (Crossing){(Py_ssize_t)departures->at[2 * i], (Py_ssize_t)departures->at[2 * i + 1]};
     return 1;
 }
 
 static int walk_from(Walk *walk, PyObject *node)
 {
     PyObject *edges = PyObject_GetAttr(node, N_next_functions);
-    Hook *hook = edges == NULL ? NULL : (Hook *)new_object(walk->recorder->hook_type);
-    int done = hook == NULL ? -1 : fill_hook(walk, node, edges, hook);
-    Py_XDECREF(hook);
+    Py_ssize_t entry = place_among(walk->visited, walk->entry_count, node);
+    Py_ssize_t count = edges == NULL ? -1 : PyTuple_Size(edges);
+    Words departures;
+    begin_words(&departures);
+    int done = count < 0 ? -1 : 1;
+    for (Py_ssize_t position = 0; done > 0 && position < count; position++)
+        done = follow(walk, PyTuple_GetItem(edges, position), position, &departures);
+    if (done > 0 && (entry >= 0 || departures.count))
+        done = add_hook(walk, node, entry, &departures);
+    end_words(&departures);
     Py_XDECREF(edges);
     return done;
 }
@@ -243,9 +253,6 @@ static int wait_at_border(Walk *walk, const Forward *call)
         return -1;
     Py_INCREF(backward->recorder = recorder);
     backward->call = *call;
-#define HOLD(name) Py_INCREF(call->name);
-    FORWARD_FIELDS(HOLD)
-#undef HOLD
     backward->nodes = walk->node_count;
     int failed = 0;
     for (Py_ssize_t i = 0; i < walk->node_count && !failed; i++) {
@@ -263,19 +270,20 @@ static int wait_at_border(Walk *walk, const Forward *call)
     return failed ? -1 : 1;
 }
 
-/* Watches the backward of a call. */
-static int watch_backward(Recorder *recorder, const Forward *call, long long first_sequence, PyObject *inputs,
-                          PyObject *outputs)
+/* Watches the backward of a call; its outputs are numbered from ``first`` on. */
+static int watch_backward(Recorder *recorder, const Forward *call, long long first_sequence, const Edges *edges,
+                          const Leaves *outputs, Py_ssize_t count, const signed char *wants_grad, Py_ssize_t first)
 {
+    if (edges->too_many)
+        return 0;
     Walk walk; /* of large arrays only what the counts say is filled */
     walk.recorder = recorder;
+    walk.edges = edges;
     walk.first_sequence = first_sequence;
     walk.arrivals = NULL;
-    walk.edge_count = walk.arrival_count = walk.visited_count = walk.entry_count = 0;
+    walk.arrival_count = walk.visited_count = walk.entry_count = 0;
     walk.waiting_count = walk.node_count = 0;
-    int done = add_edges(&walk, inputs);
-    if (done > 0)
-        done = add_entries(&walk, outputs, PyList_Size(inputs));
+    int done = add_entries(&walk, outputs, count, wants_grad, first);
     while (done > 0 && walk.waiting_count)
         done = walk_from(&walk, walk.waiting[--walk.waiting_count]);
     if (done > 0 && walk.node_count)

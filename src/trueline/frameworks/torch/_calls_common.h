@@ -7,14 +7,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <structmember.h>
 
 /* Names of attributes, made once. */
 #define NAMES(DO)                                                                                                      \
-    DO(f_back) DO(f_lasti) DO(requires_grad) DO(grad_fn) DO(output_nr) DO(next_functions) DO(variable)                 \
-    DO(_sequence_nr) DO(register_hook) DO(__enter__) DO(__exit__) DO(looking) DO(trouble) DO(calls) DO(visits)         \
-    DO(step) DO(count) DO(wanted) DO(mutates) DO(in_place) DO(name_id) DO(treatment) DO(modules) DO(optimizer)         \
-    DO(number) DO(_epoch) DO(out) DO(inplace) DO(hand_over) DO(call) DO(call_unrecorded) DO(raised_inside)             \
-    DO(backward_context) DO(_enter_arguments) DO(_enter_result) DO(backward_trees) DO(watch_backward) DO(backwards)
+    DO(requires_grad) DO(grad_fn) DO(output_nr) DO(next_functions) DO(variable) DO(_base) DO(_sequence_nr)             \
+    DO(register_hook) DO(__enter__) DO(__exit__) DO(trouble) DO(modules) DO(optimizer) DO(number) DO(open)             \
+    DO(functions) DO(region) DO(in_collective) DO(out) DO(inplace) DO(hand_over) DO(call_unrecorded)                   \
+    DO(raised_inside) DO(backward_context) DO(_enter_arguments) DO(_enter_result) DO(backward_trees)                   \
+    DO(watch_backward) DO(backwards) DO(start) DO(stop) DO(step)
 
 #define DECLARE(name) static PyObject *N_##name;
 NAMES(DECLARE)
@@ -62,20 +63,13 @@ static long long integer_at(PyObject *object, PyObject *name)
     return integer;
 }
 
-/* Adds a whole row, or several, to a list of the notebook: one operation under the interpreter's lock. */
-static int extend(PyObject *notebook, PyObject *name, PyObject *row, Py_ssize_t *length)
+/* Runs a function without arguments that gives an integer; -1 with an error set on errors. */
+static long long ask_integer(PyObject *function)
 {
-    PyObject *list = PyObject_GetAttr(notebook, name);
-    if (list == NULL)
-        return -1;
-    PyObject *same = PySequence_InPlaceConcat(list, row);
-    Py_DECREF(list);
-    if (same == NULL)
-        return -1;
-    if (length != NULL)
-        *length = PyList_Size(same);
-    Py_DECREF(same);
-    return 0;
+    PyObject *answer = PyObject_CallFunctionObjArgs(function, NULL);
+    long long integer = answer == NULL ? -1 : PyLong_AsLongLong(answer);
+    Py_XDECREF(answer);
+    return integer;
 }
 
 /* Takes the error that is set, if it is one that must not reach the program, to the notebook; -1 where one stays. */
@@ -96,15 +90,120 @@ static int report_trouble(PyObject *notebook)
     return done == NULL ? -1 : 0;
 }
 
-/* A tuple of borrowed references to objects, none of them NULL. */
-static PyObject *pack(PyObject *const *items, Py_ssize_t count)
+/* ---- rows of words and of tensors that grow ---- */
+
+#define FIRST_WORDS 128
+#define FIRST_LEAVES 24
+
+typedef struct {
+    int64_t *at;
+    size_t count, room;
+    int64_t first[FIRST_WORDS];
+} Words;
+
+typedef struct {
+    PyObject **at; /* held */
+    Py_ssize_t count, room;
+    PyObject *first[FIRST_LEAVES];
+} Leaves;
+
+static void begin_words(Words *words)
 {
-    PyObject *tuple = PyTuple_New(count);
-    for (Py_ssize_t i = 0; tuple != NULL && i < count; i++) {
-        Py_INCREF(items[i]);
-        PyTuple_SetItem(tuple, i, items[i]);
+    words->at = words->first;
+    words->count = 0;
+    words->room = FIRST_WORDS;
+}
+
+static void end_words(Words *words)
+{
+    if (words->at != words->first)
+        free(words->at);
+}
+
+/* Room for so many more; NULL with an error set where there is none. */
+static int64_t *more_words(Words *words, size_t more)
+{
+    if (words->count + more > words->room) {
+        size_t room = 2 * words->room + more;
+        int64_t *at = realloc(words->at == words->first ? NULL : words->at, room * sizeof *at);
+        if (at == NULL) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        if (words->at == words->first)
+            memcpy(at, words->first, words->count * sizeof *at);
+        words->at = at;
+        words->room = room;
     }
-    return tuple;
+    words->count += more;
+    return words->at + words->count - more;
+}
+
+static int add_word(Words *words, int64_t word)
+{
+    int64_t *at = more_words(words, 1);
+    if (at == NULL)
+        return -1;
+    *at = word;
+    return 0;
+}
+
+static void begin_leaves(Leaves *leaves)
+{
+    leaves->at = leaves->first;
+    leaves->count = 0;
+    leaves->room = FIRST_LEAVES;
+}
+
+static void drop_leaves(Leaves *leaves)
+{
+    while (leaves->count)
+        Py_DECREF(leaves->at[--leaves->count]);
+}
+
+static void end_leaves(Leaves *leaves)
+{
+    drop_leaves(leaves);
+    if (leaves->at != leaves->first)
+        free(leaves->at);
+}
+
+static int add_leaf(Leaves *leaves, PyObject *tensor)
+{
+    if (leaves->count == leaves->room) {
+        Py_ssize_t room = 4 * leaves->room;
+        PyObject **at = realloc(leaves->at == leaves->first ? NULL : leaves->at, (size_t)room * sizeof *at);
+        if (at == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        if (leaves->at == leaves->first)
+            memcpy(at, leaves->first, sizeof leaves->first);
+        leaves->at = at;
+        leaves->room = room;
+    }
+    Py_INCREF(tensor);
+    leaves->at[leaves->count++] = tensor;
+    return 0;
+}
+
+static int add_leaves(Leaves *leaves, PyObject *list)
+{
+    for (Py_ssize_t i = 0; i < PyList_Size(list); i++)
+        if (add_leaf(leaves, PyList_GetItem(list, i)) < 0)
+            return -1;
+    return 0;
+}
+
+/* A new list of the tensors up to a number. */
+static PyObject *list_of(const Leaves *leaves, Py_ssize_t count)
+{
+    PyObject *list = PyList_New(count);
+    for (Py_ssize_t i = 0; list != NULL && i < count; i++) {
+        Py_INCREF(leaves->at[i]);
+        PyList_SetItem(list, i, leaves->at[i]);
+    }
+    return list;
 }
 
 #endif

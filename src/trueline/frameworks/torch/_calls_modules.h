@@ -4,16 +4,17 @@
 
 #include "_calls_common.h"
 #include "_calls_stacks.h"
+#include "_calls_threads.h"
 
 /* Objects of ``modules.ModuleWatch``, by the names under which the constructor takes them. */
-#define MODULE_FIELDS(DO) DO(notebook) DO(state) DO(numbers) DO(enter) DO(finder) DO(none)
+#define MODULE_FIELDS(DO) DO(notebook) DO(threads) DO(numbers) DO(enter) DO(finder)
 
 typedef struct {
     PyObject_HEAD
 #define DECLARE(name) PyObject *name;
     MODULE_FIELDS(DECLARE)
 #undef DECLARE
-    Py_ssize_t frames; /* from the one that calls the hooks to the one that called the module */
+    Py_ssize_t frames; /* from the one that calls ``around`` to the one that called the module */
     int stacks_wanted;
 } Modules;
 
@@ -45,24 +46,25 @@ static void modules_dealloc(PyObject *object)
 
 static PyObject *modules_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static char *NAMES_OF[] = {"notebook", "state", "numbers", "enter", "finder", "none", "frames", "stacks_wanted", NULL};
-    PyObject *notebook, *state, *numbers, *enter, *finder, *none;
+    static char *NAMES_OF[] = {"notebook", "threads", "numbers", "enter", "finder", "frames", "stacks_wanted", NULL};
+    PyObject *notebook, *threads, *numbers, *enter, *finder;
     Py_ssize_t frames;
     int stacks_wanted;
     PyObject *module = PyType_GetModule(type);
     if (module == NULL ||
-        !PyArg_ParseTupleAndKeywords(arguments, keywords, "OOO!OOOnp:Modules", NAMES_OF, &notebook, &state, &PyDict_Type,
-                                     &numbers, &enter, &finder, &none, &frames, &stacks_wanted))
+        !PyArg_ParseTupleAndKeywords(arguments, keywords, "OOO!OOnp:Modules", NAMES_OF, &notebook, &threads,
+                                     &PyDict_Type, &numbers, &enter, &finder, &frames, &stacks_wanted))
         return NULL;
-    if (PyType_GetSlot(Py_TYPE(finder), Py_tp_new) != (void *)finder_new) {
-        PyErr_SetString(PyExc_TypeError, "Modules is given a Finder");
+    if (PyType_GetSlot(Py_TYPE(finder), Py_tp_new) != (void *)finder_new ||
+        PyType_GetSlot(Py_TYPE(threads), Py_tp_new) != (void *)threads_new) {
+        PyErr_SetString(PyExc_TypeError, "Modules is given a Finder and Threads");
         return NULL;
     }
     Modules *self = (Modules *)new_object(type);
     if (self == NULL)
         return NULL;
-    PyObject *values[] = {notebook, state, numbers, enter, finder, none};
-    PyObject **fields[] = {&self->notebook, &self->state, &self->numbers, &self->enter, &self->finder, &self->none};
+    PyObject *values[] = {notebook, threads, numbers, enter, finder};
+    PyObject **fields[] = {&self->notebook, &self->threads, &self->numbers, &self->enter, &self->finder};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         Py_INCREF(values[i]);
         *fields[i] = values[i];
@@ -89,67 +91,73 @@ static PyObject *module_number(Modules *self, PyObject *module)
     return PyErr_Occurred() ? NULL : PyObject_CallFunctionObjArgs(self->enter, module, NULL);
 }
 
+/* The module that is running in a thread and the stack at its call, -1 for both where there is none; -1 on errors. */
+static int innermost(const Thread *thread, int64_t *module, int64_t *stack)
+{
+    Py_ssize_t count = PyList_Size(thread->modules);
+    PyObject *last = count > 0 ? PyList_GetItem(thread->modules, count - 1) : NULL;
+    *module = last == NULL ? -1 : PyLong_AsLongLong(PyTuple_GetItem(last, 0));
+    *stack = last == NULL ? -1 : PyLong_AsLongLong(PyTuple_GetItem(last, 1));
+    return last != NULL && PyErr_Occurred() ? -1 : 0;
+}
+
 static int begin_module(Modules *self, PyObject *module)
 {
-    PyObject *modules = PyObject_GetAttr(self->state, N_modules), *stack = NULL, *number = NULL, *row = NULL;
-    if (modules == NULL)
+    Thread *thread = this_thread((Threads *)self->threads);
+    int64_t outer, above, stack = -1;
+    if (thread == NULL || innermost(thread, &outer, &above) < 0)
         return -1;
-    Py_ssize_t count = PyList_Size(modules);
-    PyObject *above = count > 0 ? PyTuple_GetItem(PyList_GetItem(modules, count - 1), 1) : self->none;
-    if (above != NULL) {
-        Py_INCREF(above);
-        if (self->stacks_wanted)
-            stack = find_stack((Finder *)self->finder, self->frames, above);
-        else
-            Py_INCREF(stack = self->none);
-        Py_DECREF(above);
-    }
-    if (stack != NULL)
-        number = module_number(self, module);
-    if (number != NULL)
-        row = PyTuple_Pack(3, number, stack, module);
-    int failed = row == NULL || PyList_Append(modules, row) < 0;
+    if (self->stacks_wanted)
+        stack = find_stack((Finder *)self->finder, self->frames, above);
+    if (stack == -1 && PyErr_Occurred())
+        return -1;
+    PyObject *number = module_number(self, module);
+    PyObject *row = number == NULL ? NULL : Py_BuildValue("OLO", number, (long long)stack, module);
+    int failed = row == NULL || PyList_Append(thread->modules, row) < 0;
     Py_XDECREF(row);
     Py_XDECREF(number);
-    Py_XDECREF(stack);
-    Py_DECREF(modules);
     return failed ? -1 : 0;
 }
 
 /* A module that raised without our hearing of it is left behind: it is dropped with the one that ends. */
 static int end_module(Modules *self, PyObject *module)
 {
-    PyObject *modules = PyObject_GetAttr(self->state, N_modules);
-    if (modules == NULL)
+    Thread *thread = this_thread((Threads *)self->threads);
+    if (thread == NULL)
         return -1;
+    PyObject *modules = thread->modules;
     int failed = 0, found = 0;
     for (Py_ssize_t last = PyList_Size(modules) - 1; last >= 0 && !found && !failed; last--) {
         found = PyTuple_GetItem(PyList_GetItem(modules, last), 2) == module;
         failed = PyErr_Occurred() || PyList_SetSlice(modules, last, last + 1, NULL) < 0;
     }
-    Py_DECREF(modules);
     return failed ? -1 : 0;
 }
 
-static PyObject *modules_before(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
+/* Makes the call of a module; what it raises passes through. */
+static PyObject *modules_around(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
 {
     Modules *self = (Modules *)object;
-    if (count > 0 && begin_module(self, arguments[0]) < 0 && report_trouble(self->notebook) < 0)
+    if (count != 3 || !PyTuple_Check(arguments[1]) || !PyDict_Check(arguments[2]) || PyTuple_Size(arguments[1]) < 1) {
+        PyErr_SetString(PyExc_TypeError, "around(call, args, kwargs): the first argument is the module");
         return NULL;
-    Py_RETURN_NONE;
-}
-
-static PyObject *modules_after(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
-{
-    Modules *self = (Modules *)object;
-    if (count > 0 && end_module(self, arguments[0]) < 0 && report_trouble(self->notebook) < 0)
+    }
+    PyObject *type, *value, *traceback, *module = PyTuple_GetItem(arguments[1], 0);
+    if (begin_module(self, module) < 0 && report_trouble(self->notebook) < 0)
         return NULL;
-    Py_RETURN_NONE;
+    PyObject *result = PyObject_Call(arguments[0], arguments[1], arguments[2]);
+    PyErr_Fetch(&type, &value, &traceback);
+    int failed = end_module(self, module) < 0 && report_trouble(self->notebook) < 0;
+    if (type != NULL)
+        PyErr_Restore(type, value, traceback);
+    if (failed)
+        Py_CLEAR(result);
+    return result;
 }
 
 static PyMethodDef MODULES_METHODS[] = {
-    {"before", (PyCFunction)(void (*)(void))modules_before, METH_FASTCALL, "before(module, args): a module begins"},
-    {"after", (PyCFunction)(void (*)(void))modules_after, METH_FASTCALL, "after(module, args, output): a module ends"},
+    {"around", (PyCFunction)(void (*)(void))modules_around, METH_FASTCALL,
+     "around(call, args, kwargs): makes the call of a module"},
     {NULL, NULL, 0, NULL},
 };
 

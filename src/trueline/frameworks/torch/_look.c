@@ -8,10 +8,11 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "_look_api.h"
 #include "_look_queue.h"
 #include "_look_rows.h"
-#include "_look_table.h"
 #include "_look_torch.h"
+#include "_table.h"
 
 #define DEVICES 32
 #define SEEN_WORDS 5 /* of a key before its shape and strides */
@@ -27,9 +28,15 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    PyObject *module, *slow, *layout_of, *adder_of, *next_tensor, *not_asked, *writes, *storages;
+    PyObject *module, *slow, *layout_of, *adder_of, *next_tensor, *not_asked;
+    PyObject *groups; /* the Rows that took tensors in this step, which ``queued`` points to */
+    Rows *group;      /* the last of them */
     int structure_only, integers;
+    char others_queued; /* whether a tensor may wait that is not in ``queued``; stays so */
     Table seen, contents, layouts;
+    Table writes;   /* by place: how often we were told that it was written to behind its version counter */
+    Table storages; /* by place: a weak reference, so that the place is given to no other storage in this step */
+    Table queued;   /* by place: the last Rows that took a tensor of it */
     Device devices[DEVICES];
     int device_count;
 } Looker;
@@ -44,13 +51,27 @@ static int looker_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->adder_of);
     Py_VISIT(self->next_tensor);
     Py_VISIT(self->not_asked);
-    Py_VISIT(self->writes);
-    Py_VISIT(self->storages);
     for (int i = 0; i < self->device_count; i++) {
         Py_VISIT(self->devices[i].add);
         Py_VISIT(self->devices[i].queue);
     }
     return 0;
+}
+
+/* Gives the places of storages back. */
+static void free_places(Looker *self)
+{
+    PyCFunction free_weak_ref = state_of(self->module)->free_weak_ref;
+    for (size_t i = 0; i < self->storages.size; i++) {
+        const Slot *slot = &self->storages.slots[i];
+        PyObject *reference = slot->length ? PyLong_FromLongLong(slot->value[0]) : NULL;
+        PyObject *done = reference == NULL ? NULL : free_weak_ref(NULL, reference);
+        Py_XDECREF(reference);
+        Py_XDECREF(done);
+        if (PyErr_Occurred())
+            PyErr_Clear(); /* a place that is never given out again harms nobody */
+    }
+    table_clear(&self->storages);
 }
 
 static int looker_release(PyObject *object)
@@ -61,8 +82,6 @@ static int looker_release(PyObject *object)
     Py_CLEAR(self->adder_of);
     Py_CLEAR(self->next_tensor);
     Py_CLEAR(self->not_asked);
-    Py_CLEAR(self->writes);
-    Py_CLEAR(self->storages);
     while (self->device_count) {
         Device *device = &self->devices[--self->device_count];
         Py_CLEAR(device->add);
@@ -76,25 +95,26 @@ static void looker_dealloc(PyObject *object)
     Looker *self = (Looker *)object;
     PyObject_GC_UnTrack(object);
     looker_release(object);
+    if (self->module != NULL)
+        free_places(self);
+    Py_XDECREF(self->groups);
     Py_XDECREF(self->module);
-    table_free(&self->seen);
-    table_free(&self->contents);
-    table_free(&self->layouts);
+    Table *tables[] = {&self->seen, &self->contents, &self->layouts, &self->writes, &self->storages, &self->queued};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        table_free(tables[i]);
     free_object(object);
 }
 
 static PyObject *looker_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static char *NAMES[] = {"slow",   "layout_of", "adder_of",       "next_tensor", "not_asked",
-                            "writes", "storages",  "structure_only", "integers",    NULL};
-    PyObject *slow, *layout_of, *adder_of, *next_tensor, *not_asked, *writes, *storages;
+    static char *NAMES[] = {"slow",           "layout_of", "adder_of", "next_tensor", "not_asked",
+                            "structure_only", "integers",  NULL};
+    PyObject *slow, *layout_of, *adder_of, *next_tensor, *not_asked;
     int structure_only, integers;
     allocfunc allocate = PyType_GetSlot(type, Py_tp_alloc);
     PyObject *module = PyType_GetModule(type);
-    if (module == NULL ||
-        !PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOOOO!O!pp:Looker", NAMES, &slow, &layout_of, &adder_of,
-                                     &next_tensor, &not_asked, &PyDict_Type, &writes, &PyDict_Type, &storages,
-                                     &structure_only, &integers))
+    if (module == NULL || !PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOOOpp:Looker", NAMES, &slow, &layout_of,
+                                                       &adder_of, &next_tensor, &not_asked, &structure_only, &integers))
         return NULL;
     if (!state_of(module)->ready) {
         PyErr_SetString(PyExc_RuntimeError, "prepare() comes first");
@@ -103,32 +123,45 @@ static PyObject *looker_new(PyTypeObject *type, PyObject *arguments, PyObject *k
     Looker *self = (Looker *)allocate(type, 0);
     if (self == NULL)
         return NULL;
-    PyObject **fields[] = {&self->module,      &self->slow,      &self->layout_of, &self->adder_of,
-                           &self->next_tensor, &self->not_asked, &self->writes,    &self->storages};
-    PyObject *values[] = {module, slow, layout_of, adder_of, next_tensor, not_asked, writes, storages};
+    PyObject **fields[] = {&self->module,   &self->slow,        &self->layout_of,
+                           &self->adder_of, &self->next_tensor, &self->not_asked};
+    PyObject *values[] = {module, slow, layout_of, adder_of, next_tensor, not_asked};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         Py_INCREF(values[i]);
         *fields[i] = values[i];
     }
     self->structure_only = structure_only;
     self->integers = integers;
+    self->groups = PyList_New(0);
+    if (self->groups == NULL)
+        Py_CLEAR(self);
     return (PyObject *)self;
 }
 
-static PyObject *ask_python(Looker *self, PyObject *tensor)
+/* An integer that a function of Python's gives; -1 with an error set on errors. */
+static int64_t ask_number(PyObject *function, PyObject *argument)
+{
+    PyObject *answer = PyObject_CallFunctionObjArgs(function, argument, NULL);
+    int64_t number = answer == NULL ? -1 : PyLong_AsLongLong(answer);
+    Py_XDECREF(answer);
+    return number;
+}
+
+static int ask_python(Looker *self, PyObject *tensor, Seen *seen)
 {
     PyObject *look = PyObject_CallFunctionObjArgs(self->slow, tensor, NULL);
-    if (look != NULL && (!PyTuple_Check(look) || PyTuple_Size(look) != 2)) {
-        PyErr_SetString(PyExc_TypeError, "a look is a tuple of two numbers");
-        Py_CLEAR(look);
-    }
-    return look;
+    long long number, layout;
+    int fits = look != NULL && PyArg_ParseTuple(look, "LL;a look is a tuple of two numbers", &number, &layout);
+    if (fits)
+        *seen = (Seen){number, layout, -1};
+    Py_XDECREF(look);
+    return fits ? 0 : -1;
 }
 
 /* What a first look has to go by, collected before any foreign code runs. */
 typedef struct {
-    PyObject *tensor, *place; /* borrowed */
-    PyObject *storage;        /* made when it is first needed */
+    PyObject *tensor;  /* borrowed */
+    PyObject *storage; /* made when it is first needed */
     const int64_t *key;
     size_t key_length;
     int32_t device_type, device_index;
@@ -171,169 +204,209 @@ static const Device *device_for(Looker *self, const Sight *sight)
     return &self->devices[self->device_count++];
 }
 
-static int queue(Looker *self, Sight *sight, PyObject *number)
+/* Remembers which group a storage waits in. */
+static int note_group(Looker *self, uint64_t place, Rows *rows)
+{
+    int64_t key = (int64_t)place;
+    if (self->group != rows) {
+        if (PyList_Append(self->groups, (PyObject *)rows) < 0)
+            return -1;
+        self->group = rows;
+    }
+    return table_set(&self->queued, &key, 1, (int64_t)(uintptr_t)rows, 0);
+}
+
+static int queue_quickly(Looker *self, Queue *queue, Sight *sight, int64_t number)
+{
+    const Current *current = &sight->current;
+    if (is_small(queue, &current->row, sight->dtype->itemsize))
+        return read_at_once(queue, number, &current->row);
+    PyObject *storage = in_background(queue) ? storage_of(self, sight) : NULL;
+    if (PyErr_Occurred() || follow_stream(queue) < 0)
+        return -1;
+    if (queue->rows == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "begin_group() comes first");
+        return -1;
+    }
+    if (note_group(self, current->marks.place, (Rows *)queue->rows) < 0)
+        return -1;
+    return queue_add(queue, sight->tensor, storage, number, current, sight->dtype->itemsize);
+}
+
+static int queue_in_python(Looker *self, const Device *device, const Sight *sight, PyObject *number)
 {
     State *state = state_of(self->module);
-    PyObject *done;
-    if (sight->dtype->is_exact && !self->integers) {
-        done = PyObject_CallFunctionObjArgs(self->not_asked, number, NULL);
-    } else {
-        const Device *device = device_for(self, sight);
-        if (device == NULL)
-            return -1;
-        if (device->queue != NULL && sight->described) {
-            PyObject *storage = storage_of(self, sight);
-            return storage == NULL ? -1
-                                   : queue_add((Queue *)device->queue, sight->tensor, storage, number, sight->place,
-                                               &sight->current, sight->dtype->itemsize);
-        }
-        if (sight->described)
-            state->current = sight->current;
-        done = PyObject_CallFunctionObjArgs(device->add, sight->tensor, number, sight->place, sight->dtype->known,
+    PyObject *add = device->add, *place = PyLong_FromUnsignedLongLong(sight->current.marks.place), *done = NULL;
+    self->others_queued = 1;
+    if (sight->described)
+        state->current = sight->current;
+    Py_INCREF(add);
+    if (place != NULL)
+        done = PyObject_CallFunctionObjArgs(add, sight->tensor, number, place, sight->dtype->known,
                                             sight->contiguous ? Py_True : Py_False, NULL);
-        state->current.tensor = NULL;
-    }
+    state->current.tensor = NULL;
+    Py_DECREF(add);
+    Py_XDECREF(place);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }
 
-/* A new reference to the number of the layout. */
-static PyObject *layout_for(Looker *self, const Sight *sight)
+static int queue(Looker *self, Sight *sight, int64_t number)
+{
+    int exact = sight->dtype->is_exact && !self->integers;
+    const Device *device = exact ? NULL : device_for(self, sight);
+    if (!exact && device == NULL)
+        return -1;
+    if (device != NULL && device->queue != NULL && sight->described)
+        return queue_quickly(self, (Queue *)device->queue, sight, number);
+    PyObject *object = PyLong_FromLongLong(number), *done;
+    int failed = object == NULL;
+    if (!failed && exact) {
+        done = PyObject_CallFunctionObjArgs(self->not_asked, object, NULL);
+        failed = done == NULL;
+        Py_XDECREF(done);
+    } else if (!failed) {
+        failed = queue_in_python(self, device, sight, object) < 0;
+    }
+    Py_XDECREF(object);
+    return failed ? -1 : 0;
+}
+
+/* The number of the layout; -1 with an error set on errors. */
+static int64_t layout_for(Looker *self, const Sight *sight)
 {
     int64_t key[LAYOUT_WORDS + 2 * MOST_DIMENSIONS];
     size_t rest = sight->key_length - SEEN_WORDS, length = LAYOUT_WORDS + rest;
     key[0] = sight->key[SEEN_WORDS - 1]; /* dtype, requires_grad, dimensions */
     key[1] = ((int64_t)sight->device_type << 32) | (uint32_t)sight->device_index;
     memcpy(key + LAYOUT_WORDS, sight->key + SEEN_WORDS, rest * sizeof *key);
-    PyObject *layout = table_find(&self->layouts, key, length);
-    if (layout != NULL) {
-        Py_INCREF(layout);
-        return layout;
-    }
-    layout = PyObject_CallFunctionObjArgs(self->layout_of, sight->tensor, NULL);
-    if (layout != NULL && table_set(&self->layouts, key, length, layout) < 0)
-        Py_CLEAR(layout);
-    return layout;
+    const int64_t *known = table_find(&self->layouts, key, length);
+    if (known != NULL)
+        return known[0];
+    int64_t layout = ask_number(self->layout_of, sight->tensor);
+    if (layout == -1 && PyErr_Occurred())
+        return -1;
+    return table_set(&self->layouts, key, length, layout, 0) < 0 ? -1 : layout;
 }
 
-/* A new reference to the number of the content: the one of the same bytes in another shape, or the next. */
-static PyObject *number_for(Looker *self, Sight *sight)
+/* The number of the content: the one of the same bytes in another shape, or the next; -1 with an error on errors. */
+static int64_t number_for(Looker *self, Sight *sight)
 {
     const int64_t *key = sight->key;
     int64_t content[] = {key[0], key[1], key[2], key[3], sight->dtype->code, sight->numel};
     size_t length = sizeof content / sizeof *content;
-    PyObject *number = sight->contiguous ? table_find(&self->contents, content, length) : NULL;
-    if (number != NULL) {
-        Py_INCREF(number);
-        return number;
-    }
-    number = PyObject_CallFunctionObjArgs(self->next_tensor, NULL);
-    if (number == NULL)
-        return NULL;
+    const int64_t *known = sight->contiguous ? table_find(&self->contents, content, length) : NULL;
+    if (known != NULL)
+        return known[0];
+    int64_t number = ask_number(self->next_tensor, NULL);
+    if (number == -1 && PyErr_Occurred())
+        return -1;
     if ((!self->structure_only && queue(self, sight, number) < 0) ||
-        (sight->contiguous && table_set(&self->contents, content, length, number) < 0))
-        Py_CLEAR(number);
+        (sight->contiguous && table_set(&self->contents, content, length, number, 0) < 0))
+        return -1;
     return number;
 }
 
 /* Sees to it that the place of this storage is given to no other one before the step ends. */
 static int reserve_place(Looker *self, Sight *sight)
 {
-    int held = PyDict_Contains(self->storages, sight->place);
-    if (held)
-        return held < 0 ? -1 : 0;
+    int64_t key = sight->key[0];
+    if (table_find(&self->storages, &key, 1) != NULL)
+        return 0;
     PyObject *storage = storage_of(self, sight);
     PyObject *reference = storage == NULL ? NULL : state_of(self->module)->weak_ref(storage, NULL);
-    int failed = reference == NULL || PyDict_SetItem(self->storages, sight->place, reference) < 0;
+    int64_t address = reference == NULL ? -1 : PyLong_AsLongLong(reference);
     Py_XDECREF(reference);
-    return failed ? -1 : 0;
+    return (address == -1 && PyErr_Occurred()) || table_set(&self->storages, &key, 1, address, 0) < 0 ? -1 : 0;
 }
 
-static PyObject *first_look(Looker *self, Sight *sight)
+static int first_look(Looker *self, Sight *sight, Seen *seen)
 {
-    PyObject *look = NULL, *number = NULL, *layout = layout_for(self, sight);
-    if (layout != NULL)
-        number = number_for(self, sight);
-    if (number != NULL && reserve_place(self, sight) == 0)
-        look = PyTuple_Pack(2, number, layout);
-    if (look != NULL && table_set(&self->seen, sight->key, sight->key_length, look) < 0)
-        Py_CLEAR(look);
-    Py_XDECREF(number);
-    Py_XDECREF(layout);
-    return look;
+    int64_t layout = layout_for(self, sight), number;
+    if (layout == -1 && PyErr_Occurred())
+        return -1;
+    number = number_for(self, sight);
+    if ((number == -1 && PyErr_Occurred()) || reserve_place(self, sight) < 0)
+        return -1;
+    seen->number = number;
+    seen->layout = layout;
+    return table_set(&self->seen, sight->key, sight->key_length, number, layout);
 }
 
-/* How often we were told that a storage was written to behind the back of its version counter; -1 on errors. */
-static int64_t writes_to(Looker *self, uint64_t place)
+/* How often we were told that a storage was written to behind the back of its version counter. */
+static int64_t writes_to(const Looker *self, uint64_t place)
 {
-    if (PyDict_Size(self->writes) == 0)
-        return 0;
-    PyObject *key = PyLong_FromUnsignedLongLong(place);
-    PyObject *written = key == NULL ? NULL : PyDict_GetItemWithError(self->writes, key);
-    Py_XDECREF(key);
-    if (written != NULL)
-        return PyLong_AsLongLong(written);
-    return PyErr_Occurred() ? -1 : 0;
+    int64_t key = (int64_t)place;
+    const int64_t *count = table_find(&self->writes, &key, 1);
+    return count == NULL ? 0 : count[0];
 }
 
-/* Fills the key under which a tensor is seen; -1 on errors. */
+/* Fills the key under which a tensor is seen; gives whether gradients are wanted of it, -1 on errors. */
 static int fill_key(Looker *self, PyObject *tensor, const Facts *facts, int64_t *key)
 {
     int grad = wants_grad(state_of(self->module), tensor, facts->implementation);
-    int64_t writes = writes_to(self, facts->place);
-    if (grad < 0 || writes < 0)
+    if (grad < 0)
         return -1;
     key[0] = (int64_t)facts->place;
     key[1] = facts->version;
-    key[2] = writes;
+    key[2] = writes_to(self, facts->place);
     key[3] = (int64_t)facts->pointer;
     key[4] = (int64_t)facts->dtype | (int64_t)grad << 16 | facts->ndim << 32;
     memcpy(key + SEEN_WORDS, facts->sizes, (size_t)facts->ndim * sizeof *key);
     memcpy(key + SEEN_WORDS + facts->ndim, facts->strides, (size_t)facts->ndim * sizeof *key);
-    return 0;
+    return grad;
 }
 
-static PyObject *looker_look(PyObject *object, PyObject *tensor)
+static int look(PyObject *object, PyObject *tensor, Seen *seen)
 {
     Looker *self = (Looker *)object;
     const State *state = state_of(self->module);
     int64_t key[SEEN_WORDS + 2 * MOST_DIMENSIONS];
     Facts facts;
     if (!is_plain(state, tensor) || !ask(state, tensor, &facts) || facts.ndim > MOST_DIMENSIONS)
-        return ask_python(self, tensor);
-    if (fill_key(self, tensor, &facts, key) < 0)
-        return NULL;
+        return ask_python(self, tensor, seen);
+    int grad = fill_key(self, tensor, &facts, key);
+    if (grad < 0)
+        return -1;
     size_t length = SEEN_WORDS + 2 * (size_t)facts.ndim;
-    PyObject *look = table_find(&self->seen, key, length);
-    if (look != NULL) {
-        Py_INCREF(look);
-        return look;
+    const int64_t *known = table_find(&self->seen, key, length);
+    if (known != NULL) {
+        *seen = (Seen){known[0], known[1], grad};
+        return 0;
     }
     Sight sight = {.tensor = tensor, .key = key, .key_length = length};
     void *handle = &facts.implementation;
     if (!has_memory(state, &facts) || state->device_type(handle, &sight.device_type) ||
         state->device_index(handle, &sight.device_index))
-        return ask_python(self, tensor);
+        return ask_python(self, tensor, seen);
     sight.dtype = &state->dtypes[facts.dtype];
     sight.contiguous = facts.contiguous;
     sight.numel = facts.numel;
     sight.current.tensor = tensor;
     sight.current.marks = (Marks){facts.version, facts.place};
     sight.described = describe(&facts, sight.dtype->code, &sight.current.row);
-    sight.place = PyLong_FromUnsignedLongLong(facts.place);
-    look = sight.place == NULL ? NULL : first_look(self, &sight);
-    Py_XDECREF(sight.place);
+    seen->wants_grad = grad;
+    int failed = first_look(self, &sight, seen);
     Py_XDECREF(sight.storage);
-    return look;
+    return failed;
 }
 
-static int add_visit(PyObject *visits, PyObject *number, Py_ssize_t position, PyObject *role, PyObject *look)
+static PyObject *looker_look(PyObject *self, PyObject *tensor)
 {
-    PyObject *place = PyLong_FromSsize_t(position);
-    int failed = place == NULL || PyList_Append(visits, number) < 0 || PyList_Append(visits, place) < 0 ||
-                 PyList_Append(visits, role) < 0 || PyList_Append(visits, PyTuple_GetItem(look, 0)) < 0 ||
-                 PyList_Append(visits, PyTuple_GetItem(look, 1)) < 0;
-    Py_XDECREF(place);
+    Seen seen;
+    return look(self, tensor, &seen) < 0 ? NULL : Py_BuildValue("LL", (long long)seen.number, (long long)seen.layout);
+}
+
+static int add_visit(PyObject *visits, PyObject *number, Py_ssize_t position, PyObject *role, const Seen *seen)
+{
+    PyObject *items[] = {number, PyLong_FromSsize_t(position), role, PyLong_FromLongLong(seen->number),
+                         PyLong_FromLongLong(seen->layout)};
+    int failed = 0;
+    for (size_t i = 0; i < sizeof items / sizeof *items && !failed; i++)
+        failed = items[i] == NULL || PyList_Append(visits, items[i]) < 0;
+    Py_XDECREF(items[1]);
+    Py_XDECREF(items[3]);
+    Py_XDECREF(items[4]);
     return failed ? -1 : 0;
 }
 
@@ -348,36 +421,37 @@ static PyObject *looker_look_all(PyObject *self, PyObject *const *arguments, Py_
         return NULL;
     for (Py_ssize_t i = 0; i < PyList_Size(arguments[0]); i++, position++) {
         PyObject *tensor = PyList_GetItem(arguments[0], i);
+        Seen seen;
         Py_INCREF(tensor);
-        PyObject *look = looker_look(self, tensor);
+        int failed = look(self, tensor, &seen) < 0;
         Py_DECREF(tensor);
-        if (look == NULL)
-            return NULL;
-        int failed = add_visit(arguments[4], arguments[1], position, arguments[3], look);
-        Py_DECREF(look);
-        if (failed)
+        if (failed || add_visit(arguments[4], arguments[1], position, arguments[3], &seen) < 0)
             return NULL;
     }
     Py_RETURN_NONE;
 }
 
-/* A new reference to the place of a tensor's storage; NULL without an error where it has none. */
-static PyObject *place_of(const State *state, PyObject *tensor)
+/* ---- changing ---- */
+
+/* The place of a tensor's storage, 0 where it has none; -1 with an error set on errors. */
+static int place_of(const State *state, PyObject *tensor, uint64_t *place)
 {
     void *implementation;
-    PyObject *place = NULL;
     if (is_plain(state, tensor) && implementation_of(state, tensor, &implementation) == 0) {
-        uint64_t word = ((const uint64_t *)implementation)[state->storage_word];
-        return word ? PyLong_FromUnsignedLongLong(word) : NULL;
+        *place = ((const uint64_t *)implementation)[state->storage_word];
+        return 0;
     }
     PyErr_Clear();
     PyObject *storage = PyObject_CallMethod(tensor, "untyped_storage", NULL);
-    if (storage != NULL)
-        place = PyObject_GetAttrString(storage, "_cdata");
+    PyObject *data = storage == NULL ? NULL : PyObject_GetAttrString(storage, "_cdata");
+    *place = data == NULL ? 0 : PyLong_AsUnsignedLongLong(data);
     Py_XDECREF(storage);
-    if (place == NULL && PyErr_ExceptionMatches(PyExc_Exception))
+    Py_XDECREF(data);
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) { /* without storage nothing was queued */
         PyErr_Clear();
-    return place;
+        *place = 0;
+    }
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 static PyObject *looker_places(PyObject *object, PyObject *tensors)
@@ -389,43 +463,135 @@ static PyObject *looker_places(PyObject *object, PyObject *tensors)
     }
     PyObject *places = PySet_New(NULL);
     for (Py_ssize_t i = 0; places != NULL && i < PyList_Size(tensors); i++) {
-        PyObject *tensor = PyList_GetItem(tensors, i);
+        PyObject *tensor = PyList_GetItem(tensors, i), *place = NULL;
+        uint64_t word = 0;
         Py_INCREF(tensor);
-        PyObject *place = place_of(state, tensor);
+        int failed = place_of(state, tensor, &word) < 0;
         Py_DECREF(tensor);
-        if (PyErr_Occurred() || (place != NULL && PySet_Add(places, place) < 0))
-            Py_CLEAR(places);
+        if (!failed && word)
+            failed = (place = PyLong_FromUnsignedLongLong(word)) == NULL || PySet_Add(places, place) < 0;
         Py_XDECREF(place);
+        if (failed)
+            Py_CLEAR(places);
     }
     return places;
 }
 
-static PyObject *looker_versions(PyObject *object, PyObject *tensors)
+static int waits(PyObject *object, PyObject *tensor)
+{
+    Looker *self = (Looker *)object;
+    uint64_t place;
+    if (self->others_queued)
+        return 1;
+    if (place_of(state_of(self->module), tensor, &place) < 0)
+        return -1;
+    int64_t key = (int64_t)place;
+    const int64_t *rows = place ? table_find(&self->queued, &key, 1) : NULL;
+    return rows != NULL && rows_hold((const Rows *)(uintptr_t)rows[0], place);
+}
+
+static int changed(PyObject *object, PyObject *tensor)
+{
+    Looker *self = (Looker *)object;
+    uint64_t place;
+    if (place_of(state_of(self->module), tensor, &place) < 0)
+        return -1;
+    int64_t key = (int64_t)place;
+    return place ? table_set(&self->writes, &key, 1, writes_to(self, place) + 1, 0) : 0;
+}
+
+static PyObject *looker_changed(PyObject *self, PyObject *tensors)
+{
+    if (!PyList_Check(tensors)) {
+        PyErr_SetString(PyExc_TypeError, "changed(tensors), with a list");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < PyList_Size(tensors); i++) {
+        PyObject *tensor = PyList_GetItem(tensors, i);
+        Py_INCREF(tensor);
+        int failed = changed(self, tensor) < 0;
+        Py_DECREF(tensor);
+        if (failed)
+            return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *looker_written(PyObject *self, PyObject *place)
+{
+    unsigned long long word = PyLong_AsUnsignedLongLong(place);
+    return PyErr_Occurred() ? NULL : PyLong_FromLongLong(writes_to((Looker *)self, word));
+}
+
+/* What the version counter of any tensor says, -1 where it has none. */
+static int version(PyObject *object, PyObject *tensor, int64_t *number)
 {
     const State *state = state_of(((Looker *)object)->module);
+    int failed;
+    if (is_plain(state, tensor)) {
+        failed = version_of(state, tensor, number) < 0;
+    } else {
+        PyObject *answer = PyObject_GetAttrString(tensor, "_version");
+        *number = answer == NULL ? -1 : PyLong_AsLongLong(answer);
+        Py_XDECREF(answer);
+        failed = PyErr_Occurred() != NULL;
+    }
+    if (failed && PyErr_ExceptionMatches(PyExc_RuntimeError)) { /* inference tensors have none */
+        PyErr_Clear();
+        *number = -1;
+        failed = 0;
+    }
+    return failed ? -1 : 0;
+}
+
+static PyObject *looker_versions(PyObject *self, PyObject *tensors)
+{
     if (!PyList_Check(tensors)) {
         PyErr_SetString(PyExc_TypeError, "versions(tensors), with a list");
         return NULL;
     }
     PyObject *versions = PyList_New(0);
     for (Py_ssize_t i = 0; versions != NULL && i < PyList_Size(tensors); i++) {
-        PyObject *tensor = PyList_GetItem(tensors, i), *version;
-        Py_INCREF(tensor);
+        PyObject *tensor = PyList_GetItem(tensors, i), *answer = NULL;
         int64_t number;
-        if (is_plain(state, tensor))
-            version = version_of(state, tensor, &number) < 0 ? NULL : PyLong_FromLongLong(number);
-        else
-            version = PyObject_GetAttrString(tensor, "_version");
+        Py_INCREF(tensor);
+        if (version(self, tensor, &number) == 0)
+            answer = PyLong_FromLongLong(number);
         Py_DECREF(tensor);
-        if (version == NULL && PyErr_ExceptionMatches(PyExc_RuntimeError)) { /* inference tensors have none */
-            PyErr_Clear();
-            version = PyLong_FromLong(-1);
-        }
-        if (version == NULL || PyList_Append(versions, version) < 0)
+        if (answer == NULL || PyList_Append(versions, answer) < 0)
             Py_CLEAR(versions);
-        Py_XDECREF(version);
+        Py_XDECREF(answer);
     }
     return versions;
+}
+
+/* Forgets the groups of which nothing waits any more; -1 on errors. */
+static int forget_groups(Looker *self)
+{
+    PyObject *groups = PyList_New(0);
+    Table queued = {0};
+    int failed = groups == NULL;
+    for (Py_ssize_t i = 0; !failed && i < PyList_Size(self->groups); i++) {
+        PyObject *rows = PyList_GetItem(self->groups, i);
+        failed = !((Rows *)rows)->released && PyList_Append(groups, rows) < 0;
+    }
+    for (size_t i = 0; !failed && PyList_Size(groups) && i < self->queued.size; i++) {
+        const Slot *slot = &self->queued.slots[i];
+        if (slot->length && !((const Rows *)(uintptr_t)slot->value[0])->released)
+            failed = table_set(&queued, self->queued.words + slot->first, slot->length, slot->value[0], 0) < 0;
+    }
+    if (failed) {
+        table_free(&queued);
+        Py_XDECREF(groups);
+        return -1;
+    }
+    PyObject *old = self->groups;
+    table_free(&self->queued);
+    self->queued = queued;
+    self->groups = groups;
+    self->group = NULL;
+    Py_DECREF(old);
+    return 0;
 }
 
 static PyObject *looker_forget(PyObject *object, PyObject *unused)
@@ -434,40 +600,59 @@ static PyObject *looker_forget(PyObject *object, PyObject *unused)
     (void)unused;
     table_clear(&self->seen);
     table_clear(&self->contents);
+    table_clear(&self->writes);
+    free_places(self);
+    if (forget_groups(self) < 0)
+        return NULL;
     Py_RETURN_NONE;
 }
+
+static PyMemberDef LOOKER_MEMBERS[] = {
+    {"others_queued", T_BOOL, offsetof(Looker, others_queued), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
 
 static PyMethodDef LOOKER_METHODS[] = {
     {"look", looker_look, METH_O, "look(tensor): its number and the number of its layout"},
     {"look_all", (PyCFunction)(void (*)(void))looker_look_all, METH_FASTCALL,
      "look_all(tensors, number, first_position, role, visits): appends five integers to visits for each tensor"},
     {"places", looker_places, METH_O, "places(tensors): where the storages of these tensors are, as a set"},
+    {"changed", looker_changed, METH_O, "changed(tensors): these were changed, maybe without a trace in their versions"},
+    {"written", looker_written, METH_O, "written(place): how often ``changed`` was told of a tensor of this storage"},
     {"versions", looker_versions, METH_O, "versions(tensors): what their version counters say, -1 where there is none"},
     {"forget", looker_forget, METH_NOARGS, "forget(): forgets all tensors, at the end of a step"},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot LOOKER_SLOTS[] = {
-    {Py_tp_new, looker_new},           {Py_tp_dealloc, looker_dealloc},   {Py_tp_traverse, looker_traverse},
-    {Py_tp_clear, looker_release},     {Py_tp_methods, LOOKER_METHODS},   {0, NULL},
+    {Py_tp_new, looker_new},       {Py_tp_dealloc, looker_dealloc}, {Py_tp_traverse, looker_traverse},
+    {Py_tp_clear, looker_release}, {Py_tp_methods, LOOKER_METHODS}, {Py_tp_members, LOOKER_MEMBERS},
+    {0, NULL},
 };
 
 static PyType_Spec LOOKER_SPEC = {"trueline.frameworks.torch._look.Looker", sizeof(Looker), 0,
                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, LOOKER_SLOTS};
 
+static int is_looker(PyObject *object)
+{
+    return PyType_GetSlot(Py_TYPE(object), Py_tp_new) == (void *)looker_new;
+}
+
+static LookApi API = {look, version, waits, changed, is_looker};
+
 /* ---- the module ---- */
 
-/* The C function behind a method without arguments. */
-static int find_method(PyObject *object, const char *name, PyCFunction *function)
+/* The C function behind a method that is called in this way. */
+static int find_method(PyObject *object, const char *name, int flags, PyCFunction *function)
 {
     PyObject *bound = PyObject_GetAttrString(object, name);
     if (bound == NULL)
         return -1;
-    int fits = PyCFunction_Check(bound) && PyCFunction_GetFlags(bound) == METH_NOARGS;
+    int fits = PyCFunction_Check(bound) && PyCFunction_GetFlags(bound) == flags;
     *function = fits ? PyCFunction_GetFunction(bound) : NULL;
     Py_DECREF(bound);
     if (!fits)
-        PyErr_Format(PyExc_TypeError, "%s is not a C method without arguments", name);
+        PyErr_Format(PyExc_TypeError, "%s is not the C method that was expected", name);
     return fits ? 0 : -1;
 }
 
@@ -491,8 +676,9 @@ static int find_doors(State *state, PyObject *tensor)
     PyObject *storage = PyObject_CallMethod(tensor, "untyped_storage", NULL);
     if (storage == NULL)
         return -1;
-    int failed = find_method(tensor, "untyped_storage", &state->untyped_storage) < 0 ||
-                 find_method(storage, "_weak_ref", &state->weak_ref) < 0 ||
+    int failed = find_method(tensor, "untyped_storage", METH_NOARGS, &state->untyped_storage) < 0 ||
+                 find_method(storage, "_weak_ref", METH_NOARGS, &state->weak_ref) < 0 ||
+                 find_method(storage, "_free_weak_ref", METH_O | METH_STATIC, &state->free_weak_ref) < 0 ||
                  find_property(tensor, "_version", &state->version) < 0 ||
                  find_property(tensor, "requires_grad", &state->requires_grad) < 0 ||
                  find_property(tensor, "_cdata", &state->cdata) < 0;
@@ -611,10 +797,20 @@ static int add_type(PyObject *module, PyType_Spec *spec, const char *name)
     return 0;
 }
 
+static int add_api(PyObject *module)
+{
+    PyObject *capsule = PyCapsule_New(&API, LOOK_API, NULL);
+    if (capsule == NULL || PyModule_AddObject(module, "api", capsule) < 0) {
+        Py_XDECREF(capsule);
+        return -1;
+    }
+    return 0;
+}
+
 static int execute(PyObject *module)
 {
     return add_type(module, &ROWS_SPEC, "Rows") < 0 || add_type(module, &QUEUE_SPEC, "Queue") < 0 ||
-                   add_type(module, &LOOKER_SPEC, "Looker") < 0
+                   add_type(module, &LOOKER_SPEC, "Looker") < 0 || add_api(module) < 0
                ? -1
                : 0;
 }

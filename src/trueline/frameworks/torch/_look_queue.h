@@ -18,6 +18,7 @@ typedef struct {
     PyObject *numbers;       /* of the tensors whose statistics are in the table, a list */
     PyObject *group_full, *table_full, *stream_changed; /* what to call then */
     PyObject *stream_of, *device; /* gives the current stream of the device; None where there are no streams */
+    PyCFunction ask_stream;       /* the C function behind it, where it is one with one argument */
     unsigned long long stream;
     long long limit, small; /* bytes: of a group, and of a tensor that is read at once */
     Py_ssize_t most;         /* tensors of a group */
@@ -82,6 +83,8 @@ static PyObject *queue_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     Py_INCREF(self->stream_changed = stream_changed);
     Py_INCREF(self->stream_of = stream_of);
     Py_INCREF(self->device = device);
+    if (PyCFunction_Check(stream_of) && PyCFunction_GetFlags(stream_of) == METH_O)
+        self->ask_stream = PyCFunction_GetFunction(stream_of);
     self->limit = limit;
     self->most = most;
     self->small = small;
@@ -103,7 +106,8 @@ static int follow_stream(Queue *self)
 {
     if (self->stream_of == Py_None)
         return 0;
-    PyObject *answer = PyObject_CallFunctionObjArgs(self->stream_of, self->device, NULL);
+    PyObject *answer = self->ask_stream != NULL ? self->ask_stream(NULL, self->device)
+                                                : PyObject_CallFunctionObjArgs(self->stream_of, self->device, NULL);
     if (answer == NULL)
         return -1;
     unsigned long long stream = PyLong_AsUnsignedLongLongMask(answer);
@@ -114,7 +118,7 @@ static int follow_stream(Queue *self)
 }
 
 /* Reads a small tensor at once: that costs less than to remember it. */
-static int read_at_once(Queue *self, PyObject *number, const Descriptor *row)
+static int read_at_once(Queue *self, int64_t number, const Descriptor *row)
 {
     Py_ssize_t position = PyList_Size(self->numbers);
     if (position < 0 || position >= self->table_rows) {
@@ -122,25 +126,31 @@ static int read_at_once(Queue *self, PyObject *number, const Descriptor *row)
         return -1;
     }
     self->read(row, self->digest, (void *)(uintptr_t)(self->table + (unsigned long long)(position * self->row_bytes)));
-    if (PyList_Append(self->numbers, number) < 0)
+    PyObject *entry = PyLong_FromLongLong(number);
+    int failed = entry == NULL || PyList_Append(self->numbers, entry) < 0;
+    Py_XDECREF(entry);
+    if (failed)
         return -1;
     return position + 1 < self->table_rows ? 0 : tell(self->table_full);
 }
 
-/* Takes a tensor whose row is known. */
-static int queue_add(Queue *self, PyObject *tensor, PyObject *storage, PyObject *number, PyObject *place,
-                     const Current *current, int64_t itemsize)
+/* Whether another thread reads the tensors, while this one may give them other memory. */
+static int in_background(const Queue *self)
 {
-    if (current->row.numel * itemsize <= self->small && self->numbers != NULL)
-        return read_at_once(self, number, &current->row);
-    if (follow_stream(self) < 0)
-        return -1;
-    if (self->rows == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "begin_group() comes first");
-        return -1;
-    }
+    return self->read != NULL;
+}
+
+static int is_small(const Queue *self, const Descriptor *row, int64_t itemsize)
+{
+    return row->numel * itemsize <= self->small && self->numbers != NULL;
+}
+
+/* Takes a tensor whose row is known, to be read later. */
+static int queue_add(Queue *self, PyObject *tensor, PyObject *storage, int64_t number, const Current *current,
+                     int64_t itemsize)
+{
     Rows *rows = (Rows *)self->rows;
-    if (rows_append(rows, tensor, storage, number, place, &current->row, &current->marks, itemsize) < 0)
+    if (rows_append(rows, tensor, storage, number, current->marks.place, &current->row, &current->marks, itemsize) < 0)
         return -1;
     return rows->bytes <= self->limit && rows->size < self->most ? 0 : tell(self->group_full);
 }

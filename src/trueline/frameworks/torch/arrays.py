@@ -13,10 +13,9 @@ import torch
 
 from trueline.dtypes import DTYPES, dtype_named
 from trueline.frameworks.base import ArrayIn, ArrayOut, Bits
+from trueline.frameworks.layouts import contiguous_strides, in_memory, number_array
+from trueline.frameworks.rounding import widened_bits
 from trueline.frameworks.torch.rebuild import Unreplayable, dtype_name, tensor_of, torch_dtype
-from trueline.numerics import widen
-
-_NUMBERS: tuple[tuple[type, str], ...] = ((bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128"))
 
 
 def cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -37,21 +36,10 @@ def enter(array: ArrayIn, strides: tuple[int, ...] | None, device: torch.device,
     return made.to(device) if made.is_contiguous() else _moved(made, device)
 
 
-def widened_bits(array: ArrayIn) -> Bits:
-    """The numbers of a floating or complex array in float64 or complex128; longdouble ones stay what they are."""
-    if array.bits.dtype.itemsize > 8 and array.bits.dtype.kind == "f":
-        return array.bits
-    numbers: Bits = widen(array.bits, dtype_named(array.dtype)).reshape(array.bits.shape)
-    return numbers
-
-
 def _laid_out(bits: Bits, dtype: str, strides: tuple[int, ...] | None) -> torch.Tensor:
-    if strides is None or bits.size == 0 or strides == contiguous_strides(bits.shape):
+    memory = in_memory(bits, strides)
+    if memory is None or strides is None:
         return tensor_of(bits, dtype)
-    length = 1 + sum((size - 1) * stride for size, stride in zip(bits.shape, strides, strict=True))
-    memory = np.zeros(length, dtype=bits.dtype)
-    itemsize = bits.dtype.itemsize
-    np.lib.stride_tricks.as_strided(memory, bits.shape, [stride * itemsize for stride in strides])[...] = bits
     return tensor_of(memory, dtype).as_strided(bits.shape, strides)
 
 
@@ -61,15 +49,6 @@ def _moved(value: torch.Tensor, device: torch.device) -> torch.Tensor:
         return value.to(device)
     length = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
     return value.as_strided((length,), (1,)).to(device).as_strided(value.shape, value.stride())
-
-
-def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of a contiguous tensor as torch gives them."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
 
 
 def rounded(array: ArrayIn, dtype: str) -> ArrayIn:
@@ -104,8 +83,8 @@ def bits_of(value: torch.Tensor) -> Bits:
 def leave(value: Any, alias: str = "") -> ArrayOut:
     """A result as bits: a tensor, or a plain number."""
     if not isinstance(value, torch.Tensor):
-        name = next(name for kind, name in _NUMBERS if isinstance(value, kind))
-        return ArrayOut(_number_bits(value, name), name, (), (), "")
+        bits, name = number_array(value)
+        return ArrayOut(bits, name, (), (), "")
     strided = value.layout is torch.strided
     strides = tuple(value.stride()) if strided else contiguous_strides(tuple(value.shape))
     note = "" if strided else f"layout {value.layout}"
@@ -116,10 +95,3 @@ def leave(value: Any, alias: str = "") -> ArrayOut:
         high, low = narrow(value)
         return ArrayOut(np.array(high, order="C"), name, shape, strides, device, note, alias, np.array(low, order="C"))
     return ArrayOut(bits_of(value), name, shape, strides, device, note, alias)
-
-
-def _number_bits(value: Any, name: str) -> Bits:
-    storage = np.dtype(DTYPES[name].storage)
-    if storage.kind == "i" and not -(2**63) <= value < 2**63:
-        raise Unreplayable("it gives an integer of more than 64 bits")
-    return np.array(value, dtype=storage)

@@ -68,21 +68,20 @@ class BackwardWatch:
 
     def _write(self) -> None:
         watch = self._watch
-        notebook, look_all = watch.notebook, watch.desk.look_all
+        look_all = watch.desk.look_all
         forward, level, name, nth, module, context, tree, stack = self._call
         arrived, departed = self.arrived, self.departed
-        number = notebook.next_call()
+        number = watch.notebook.next_call()
         key = (tree, self._result, tuple(arrived), tuple(departed))
         arguments, result = watch.backward_trees(key)
         visits: list[int] = []
         look_all(list(arrived.values()), number, 0, INPUT, visits)
         look_all(list(departed.values()), number, len(arrived), OUTPUT, visits)
-        notebook.visits.extend(visits)
         row = (
             number, level, 1, name, nth, self._step, module, context, watch.state.number, forward, arguments, result,
             NONE, stack,
         )  # fmt: skip
-        notebook.calls.extend(row)
+        watch.write(row, visits)
 
 
 class _Hook:

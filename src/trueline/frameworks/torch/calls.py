@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cache
@@ -31,14 +33,87 @@ def _load() -> Any:
         calls.prepare(
             torch.Tensor,
             torch.nn.Parameter,
+            torch.Size,
+            torch.dtype,
+            torch.memory_format,
             flatten.TENSOR,
             flatten.flatten_other,
             OrderedDict,
             torch.autograd.Function._register_hook,  # type: ignore[attr-defined]
         )
+        _open_doors(calls)
         return calls
     except (ImportError, AttributeError, TypeError):
         return None
+
+
+_LIBRARIES = {"linux": ("libtorch_cpu.so", "libc10.so"), "darwin": ("libtorch_cpu.dylib", "libc10.dylib")}
+_TLS = "_ZN2at4impl22PythonTorchFunctionTLS"
+_DOORS = (
+    "_ZN2at15sequence_number4peekEv",
+    "_ZN5torch8autograd25get_current_graph_task_idEv",
+    "_ZN3c108GradMode10is_enabledEv",
+    f"{_TLS}18get_disabled_stateEv",
+    f"{_TLS}18set_disabled_stateENS0_26TorchFunctionDisabledStateE",
+    f"{_TLS}9stack_lenEv",
+    f"{_TLS}12get_stack_atEl",
+)
+"""Functions of torch's libraries that tell of the running thread what its Python functions tell."""
+
+
+def _open_doors(calls: Any) -> None:
+    """Shows the extension the functions behind what it asks most often. They are no promise of torch's: where one is
+    missing, or what they say is not what torch says in Python, none is used."""
+    try:
+        mode = getattr(os, "RTLD_NOLOAD", 0) | ctypes.DEFAULT_MODE
+        libraries = [ctypes.CDLL(name, mode=mode) for name in _LIBRARIES[sys.platform]]
+        addresses = [ctypes.cast(_function_named(libraries, name), ctypes.c_void_p).value for name in _DOORS]
+    except (OSError, AttributeError, KeyError):
+        return
+    calls.open_doors(*addresses)
+    if not _doors_agree(calls):
+        calls.open_doors(*[0] * len(_DOORS))
+
+
+def _function_named(libraries: list[ctypes.CDLL], name: str) -> Any:
+    for library in libraries:
+        if hasattr(library, name):
+            return getattr(library, name)
+    raise AttributeError(name)
+
+
+class _Probe(torch.overrides.TorchFunctionMode):
+    """A mode that does nothing, to be found by the doors."""
+
+
+def _doors_agree(calls: Any) -> bool:
+    agree = [_agrees(calls, 0)]
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad):
+            agree.append(_agrees(calls, 0))
+    with torch._C.DisableTorchFunction():
+        agree.append(_agrees(calls, 2))
+    with torch._C.DisableTorchFunctionSubclass():
+        agree.append(_agrees(calls, 1))
+    for probe in (_Probe(), _Probe()):
+        torch._C._push_on_torch_function_stack(probe)
+        agree.append(_agrees(calls, 0, probe))
+    for _ in range(2):
+        torch._C._pop_torch_function_stack()
+    return all(agree)
+
+
+def _agrees(calls: Any, state: int, top: Any = None) -> bool:
+    said = calls.ask_doors()
+    expected = (
+        torch.autograd._get_sequence_nr(),  # type: ignore[attr-defined]
+        torch._C._current_graph_task_id(),
+        int(torch.is_grad_enabled()),
+        state,
+        2,
+        torch._C._len_torch_function_stack(),
+    )
+    return bool(said[:-1] == expected and (top is None or said[-1] == id(top)))
 
 
 def quick_registration(calls: Any) -> Callable[[], None]:
@@ -55,13 +130,16 @@ def quick_registration(calls: Any) -> Callable[[], None]:
 
 def recorder_for(watch: Watch, calls: Any, **constants: Any) -> Any:
     """What records the calls of a Watch in its place; None where each call has to be asked about, or be marked."""
-    if calls is None or watch.stacks.finder is None or watch.selection.narrow or watch.scope.witness:
+    looker = watch.desk.looker
+    if calls is None or looker is None or watch.selection.narrow or watch.scope.witness:
         return None
     return calls.Recorder(
         watch=watch,
         notebook=watch.notebook,
-        state=watch.state,
-        look_all=watch.desk.look_all,
+        threads=watch.state,
+        looker=looker,
+        sheets=watch.sheets,
+        before_change=watch.desk.before_change,
         next_call=watch.notebook.next_call,
         next_sequence=torch.autograd._get_sequence_nr,  # type: ignore[attr-defined]
         grad_enabled=torch.is_grad_enabled,
@@ -71,7 +149,5 @@ def recorder_for(watch: Watch, calls: Any, **constants: Any) -> Any:
         finder=watch.stacks.finder,
         stacks_wanted=watch.scope.stacks,
         backward_wanted=watch.scope.backward,
-        zero=0,
-        one=1,
         **constants,
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from trueline.frameworks.base import Notebook
 from trueline.frameworks.torch.fast import KNOWN_DTYPES, fast_looks
@@ -27,7 +28,7 @@ HELD_SHARE = 0.08
 """Of the most memory that the program itself has used: what we may hold back from being freed. Below that peak more
 may be held, since it does not raise the peak; how near it is is asked each time this much has gathered."""
 
-GROUPS_PER_QUESTION = 2
+GROUPS_PER_QUESTION = 3
 """Asking takes time, and where there was no room there is hardly any a moment later."""
 
 COPIED_BYTES = 64 << 20
@@ -59,7 +60,7 @@ class DeviceReader:
         self._group = self._begin_group()
 
     def held(self, places: set[int]) -> set[int]:
-        found = places & self._group.held
+        found = self._group.holds(places)
         return found if self._copier is None else found | (places & self._copier.places.keys())
 
     @one_at_a_time
@@ -122,15 +123,15 @@ class DeviceReader:
             return
         room = self._peak - self._used()
         if room > 2 * self._bound:
-            # What the program allocates comes by here too, so half of the room is left when this much has gathered.
-            self._set_limit(self._group.bytes + max(self._bound, room // 2))
+            # What the program allocates comes by here too, so a part of the room is left when this much has gathered.
+            self._set_limit(self._group.bytes + max(self._bound, room // 4 * 3))
         else:
             self._asked_in_vain = GROUPS_PER_QUESTION
             self.launch()
 
     @one_at_a_time
     def settle(self, places: set[int]) -> None:
-        if places & self._group.held:
+        if self._group.holds(places):
             self.launch()
         if self._copier is not None:
             for place in places:
@@ -153,8 +154,9 @@ class DeviceReader:
             with self._backend.stream(self._stream):
                 changed = self._send(group)
         if changed:
-            report_changed([group.numbers[position] for position in changed], self._notebook)
+            report_changed(group.numbers[changed].tolist(), self._notebook)
             self._statistics.drop(changed)
+        group.release()  # what comes later on the stream may change them
 
     @one_at_a_time
     def end_step(self) -> None:
@@ -192,12 +194,13 @@ class _Grouped:
     def __init__(self, device: torch.device, digest: bool) -> None:
         self._reducer = cuda.GroupedReducer(device)
         self._digest = digest
-        self._numbers: list[int] = []
-        self._last = 0
+        self._numbers: list[NDArray[np.int64]] = []
+        self._count = self._last = 0
 
     def read(self, group: Group) -> list[int]:
-        self._last = len(self._numbers)
-        self._numbers += group.numbers
+        numbers = group.numbers
+        self._numbers.append(numbers)
+        self._last, self._count = self._count, self._count + len(numbers)
         if hasattr(group.rows, "fill"):
             return self._reducer.launch_rows(group.rows, self._last, digest=self._digest)
         changed = group.changed()
@@ -206,13 +209,13 @@ class _Grouped:
 
     def drop(self, positions: list[int]) -> None:
         """Marks tensors of the last group as not read."""
-        for position in positions:
-            self._numbers[self._last + position] = -1
+        numbers = self._numbers[-1] = self._numbers[-1].copy()
+        numbers[positions] = -1
 
     def collect(self) -> Any:
         if not self._numbers:
             return None
-        numbers, self._numbers = np.array(self._numbers, dtype=np.int64), []
+        numbers, self._numbers, self._count = np.concatenate(self._numbers), [], 0
         handle = self._reducer.fetch()
 
         def result() -> tuple[Any, Any]:
@@ -237,7 +240,7 @@ class _Plain:
         self._last = len(self._numbers)
         with torch._C._DisableTorchDispatch(), torch.no_grad():
             self._rows += [plain.plain_statistics(tensor.detach(), digest=self._digest) for tensor in group.tensors]
-        self._numbers += group.numbers
+        self._numbers += group.numbers.tolist()
         return changed
 
     def drop(self, positions: list[int]) -> None:
@@ -276,10 +279,10 @@ class _Copier:
                 hosts.append(host)
             event = self._backend.Event()
             event.record(self._stream)
-        self.places.update(dict.fromkeys(group.places, event))
+        self.places.update(dict.fromkeys(group.rows.places, event))
         return [
             Payload(number, name, tuple(host.shape), _HostFetch(host, event))
-            for number, name, host in zip(group.numbers, names, hosts, strict=True)
+            for number, name, host in zip(group.numbers.tolist(), names, hosts, strict=True)
         ]
 
     def wait_for(self, place: int) -> None:

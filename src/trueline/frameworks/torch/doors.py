@@ -1,7 +1,7 @@
 """Opens and closes every way by which calls reach a Watch, and is the Watcher that a capture drives.
 
 function mode         torch's Python API
-global module hooks   which module is running; calls of modules themselves
+splice, module hooks  which module is running; calls of modules themselves
 dispatch mode         kernels (level kernel, or the witness)
 splices               autograd.Function.apply, collectives, compiled functions, new threads
 """
@@ -14,13 +14,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.nn.modules import module as torch_modules
 
 from trueline.frameworks.base import Notebook, Scope
 from trueline.frameworks.torch import regions
 from trueline.frameworks.torch.calls import quick_registration
 from trueline.frameworks.torch.modes import KernelMode, StackLifted, Traits, api_mode, push, remove
 from trueline.frameworks.torch.modules import ModuleWatch
+from trueline.frameworks.torch.quiet import quiet_properties
 from trueline.frameworks.torch.splice import Splice
 from trueline.frameworks.torch.watch import NoTorchFunction, Watch
 from trueline.records import Level
@@ -36,10 +36,10 @@ class TorchWatcher:
         self._mode = api_mode(self.watch, self._traits, record=Level.API in scope.levels)
         self._modules = ModuleWatch(self.watch, self._traits)
         self._kernels: KernelMode | None = None
-        self._hooks: list[Any] = []
         self._splices: list[Splice] | None = None
-        self._maker: Splice | None = None
         self._undo: list[Callable[[], Any]] = []
+        self._undo_last: list[Callable[[], Any]] = []
+        """What stays between captured steps, when it does nothing."""
 
     def start(self) -> None:
         if self.watch.looking:
@@ -47,8 +47,8 @@ class TorchWatcher:
         self.watch.looking = True
         self.watch.selection.new_step()
         levels = self._scope.levels
-        self._hook_modules()
-        self._undo += [self._unhook_modules, self.watch.state.modules.clear]
+        self._modules.open()
+        self._undo += [self._modules.close, self.watch.state.modules.clear]
         if Level.KERNEL in levels or self._scope.witness:
             self._kernels = KernelMode(
                 self.watch, self._traits, record=Level.KERNEL in levels, witness=self._scope.witness
@@ -69,23 +69,37 @@ class TorchWatcher:
         with NoTorchFunction():
             self.watch.end_step()
 
+    def turn(self) -> None:
+        """A wanted step ends and the next one is wanted too: the doors stay open."""
+        if not self.watch.looking:
+            self.start()
+            return
+        self.watch.state.modules.clear()
+        with NoTorchFunction():
+            self.watch.end_step()
+        self.watch.selection.new_step()
+
     def abandon(self) -> None:
         """Stops looking and records nothing more; in a forked child the notebook is somebody else's."""
         self.watch.looking = False
         while self._undo:
             self._undo.pop()()
-        if self._maker is not None:
-            self._maker.off()
+        self._leave()
 
     def close(self) -> None:
         """Ends the looking for good."""
         self.pause()
-        if self._maker is not None:
-            self._maker.off()
+        self._leave()
+
+    def _leave(self) -> None:
+        while self._undo_last:
+            self._undo_last.pop()()
 
     def _open_mode(self) -> None:
         push(self._mode)
         self._undo.append(lambda: remove(self._mode))
+        if not self._undo_last:  # once: Python gives up remembering attributes of a class that is changed too often
+            self._undo_last.append(quiet_properties(self.watch.fast, self._mode))
 
     def _open_api(self) -> None:
         self._open_mode()
@@ -106,25 +120,15 @@ class TorchWatcher:
         doors.append((threading.Thread._bootstrap_inner, self._thread))  # type: ignore[attr-defined]
         maker = regions.compiler()
         if maker is not None:  # stays on between captured steps too: compiling is rare, and what it makes is wanted
-            self._maker = Splice(maker, self._compile)
-            self._maker.on()
+            made = Splice(maker, self._compile)
+            made.on()
+            self._undo_last.append(made.off)
         return [Splice(function, handler) for function, handler in doors]
 
     def _leave_kernels(self) -> None:
         assert self._kernels is not None, "left once, after entering"
         self._kernels.__exit__(None, None, None)
         self._kernels = None
-
-    def _hook_modules(self) -> None:
-        before, after = self._modules.hooks()
-        self._hooks = [
-            torch_modules.register_module_forward_pre_hook(before),
-            torch_modules.register_module_forward_hook(after, always_call=True),
-        ]
-
-    def _unhook_modules(self) -> None:
-        for hook in self._hooks:
-            hook.remove()
 
     def optimizer_begins(self, optimizer: Any) -> None:
         if self.watch.looking:
@@ -179,14 +183,14 @@ class TorchWatcher:
         trait = self._traits.named(f"torch.compile.{name}", mutates=True)
 
         def run(*inner: Any, **named: Any) -> Any:
-            self._unhook_modules()  # the compiler would look into hooks and modes of ours
+            self._modules.close()  # the compiler would look into hooks and modes of ours
             state.region = True
             try:
                 with StackLifted():
                     return original(*inner, **named)
             finally:
                 state.region = False
-                self._hook_modules()
+                self._modules.open()
 
         return self.watch.call_outside(trait, run, args, kwargs, skip_first=skip_first)
 

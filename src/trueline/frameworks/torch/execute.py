@@ -7,8 +7,6 @@ All three are given the same rounded inputs. What a call raises is an Outcome; a
 from __future__ import annotations
 
 import os
-import time
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -18,41 +16,44 @@ from typing import Any
 import torch
 
 from trueline.cases import Case, Outcome, Status, Target
-from trueline.dtypes import dtype_named
 from trueline.errors import UsageError
 from trueline.frameworks.base import ArrayIn, ArrayOut, Executed, Inputs, Mode
+from trueline.frameworks.execution import Backward, Execution, Strides
+from trueline.frameworks.overrides import load_overrides
+from trueline.frameworks.rounding import is_defined_by_dtype, settled, widened
 from trueline.frameworks.torch import arrays
-from trueline.frameworks.torch.execute_backward import arriving, go_back
+from trueline.frameworks.torch.execute_attention import other_way, other_ways
+from trueline.frameworks.torch.execute_backward import go_back
 from trueline.frameworks.torch.execute_errors import outcome_of
-from trueline.frameworks.torch.execute_facts import (
-    has_other_way,
-    is_defined_by_dtype,
-    keeps_its_dtype,
-    other_way,
-    with_explicit_defaults,
-)
+from trueline.frameworks.torch.execute_facts import tensor_float, with_device_defaults, with_explicit_defaults
 from trueline.frameworks.torch.execute_wide import no_wide_gold, wide_arithmetic, widen_leaf
 from trueline.frameworks.torch.names import Names, Trait, hidden_leaves, may_change
-from trueline.frameworks.torch.overrides import load_overrides
-from trueline.frameworks.torch.rebuild import Setting, Unreplayable, leaves_of, rebuild, resolve, torch_dtype
-from trueline.tree import tensor_paths
+from trueline.frameworks.torch.rebuild import (
+    Setting,
+    TorchMaker,
+    Unreplayable,
+    dtype_name,
+    leaves_of,
+    resolve,
+    torch_dtype,
+)
+from trueline.frameworks.values import replaced
 
-_SMALLEST_DIGITS = 8
-"""Types with fewer digits (float8) are formats to store in: a call that takes them takes nothing else instead."""
 _SEEDS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """How a Case is run: the function, where, and in which arithmetic. ``foreign`` says that the function is not
-    torch's own, so that nothing is known of what it does to its arguments; ``other_way`` that
-    it is to be computed in another honest way than torch's."""
+    torch's own, so that nothing is known of what it does to its arguments; ``way`` is the mode of another honest way
+    than torch's, and ``target`` the device of the Target, whose defaults hold for all."""
 
     function: Callable[..., Any]
     setting: Setting
     longdouble: bool = False
     foreign: bool = False
-    other_way: bool = False
+    way: Mode | None = None
+    target: str = "cpu"
 
 
 class TorchExecutor:
@@ -74,152 +75,82 @@ class TorchExecutor:
         """The inputs as all are given them: rounded once, to the dtype of the Target where it has one, else to that of
         autocast where it was on (numbers that autocast would round on the way in are rounded here, so that the gold
         sees them rounded as well)."""
-        if inputs.settled:
-            return inputs
-        tensors = {path: self._round(case, path, array) for path, array in inputs.tensors.items()}
-        gradients = inputs.gradients
-        if self.target.dtype:
-            gradients = {path: _to_dtype(array, self.target.dtype) for path, array in gradients.items()}
-        return replace(inputs, tensors=tensors, gradients=gradients, settled=True)
+        return settled(case, inputs, self.target.dtype, arrays.rounded)
 
     def run(self, case: Case, inputs: Inputs, *, mode: Mode, watch: Collection[str] = ()) -> Executed:
         """Runs a Case once. ``watch`` are paths of arguments to be given back as outputs whatever happened to them:
         what an honest run changed."""
         inputs = self.rounded(case, inputs)
         if mode in ("gold", "wide") and is_defined_by_dtype(case):
-            return _widened(self._run(case, inputs, self._job(case, "honest"), watch))
+            return widened(self._run(case, inputs, self._job(case, "honest"), watch))
         return self._run(case, inputs, self._job(case, mode), watch)
 
-    def goes_other_ways(self, case: Case) -> bool:
-        """Whether honest implementations compute this in ways that differ in what they round."""
+    def other_ways(self, case: Case) -> tuple[Mode, ...]:
+        """The modes in which honest implementations compute this that round other things than torch's own."""
         given = case.tensors[0].dtype if case.tensors else ""
-        return has_other_way(case.api, self.target.dtype or case.autocast or given)
+        return other_ways(case.api, self.target.dtype or case.autocast or given)
 
     def _job(self, case: Case, mode: Mode) -> Job:
         foreign = self._overrides.get(case.api) if mode == "candidate" else None
         device = self._device if mode == "candidate" else self._reference
         setting = Setting(device, wide=mode in ("gold", "wide"))
-        return Job(foreign or resolve(case.api), setting, mode == "wide", foreign is not None, mode == "other honest")
-
-    def _round(self, case: Case, path: str, array: ArrayIn) -> ArrayIn:
-        if self.target.dtype:
-            return array if keeps_its_dtype(case.api, path) else _to_dtype(array, self.target.dtype)
-        if _is_lowered(case.autocast) and array.dtype == "float32":
-            return arrays.rounded(arrays.rounded(array, case.autocast), array.dtype)
-        return array
+        way = mode if mode in ("honest steps", "honest fused") else None
+        function = foreign or resolve(case.api)
+        return Job(function, setting, mode == "wide", foreign is not None, way, self._device.type)
 
     def _run(self, case: Case, inputs: Inputs, job: Job, watch: Collection[str]) -> Executed:
-        run = _Run(case, inputs, job, "" if self.target.dtype else case.autocast)
-        return run.execute(watch)
+        return TorchExecution(case, inputs, job, "" if self.target.dtype else case.autocast).execute(watch)
 
 
-class _Run:
-    """One execution of one Case."""
+class TorchExecution(Execution):
+    """One execution of one Case by torch."""
 
     def __init__(self, case: Case, inputs: Inputs, job: Job, autocast: str) -> None:
-        self._case = case
-        self._inputs = inputs
+        super().__init__(case, inputs, job.function, TorchMaker(job.setting))
         self._job = job
         self._autocast = autocast
         self._trait = _trait(case.api)
-        self._leaves: dict[str, torch.Tensor] = {}
-        self._given: dict[str, torch.Tensor] = {}
         self._versions: dict[str, int] = {}
 
-    def execute(self, watch: Collection[str]) -> Executed:
-        case, device = self._case, self._job.setting.device
-        with warnings.catch_warnings(), ExitStack() as stack:
-            warnings.simplefilter("ignore")
-            started = time.perf_counter()
-            try:
-                stack.enter_context(self._arithmetic())
-                args, kwargs = self._arguments()
-                _forget_peak(device)
-                started = time.perf_counter()
-                with self._digits():
-                    returned = self._job.function(*args, **kwargs)
-                results = dict(leaves_of(returned, "out"))
-                changed = self._changed(args, kwargs, watch)
-                synchronise(device)
-                outcome = Outcome(Status.RETURNED, "", time.perf_counter() - started, _peak(device))
-                ends = {**results, **{path: self._given[path] for path in changed}}
-                done = Executed(outcome, self._outputs(results, changed), working=self._working(results))
-            except Unreplayable:
-                raise
-            except Exception as error:
-                return Executed(self._ended(error, started))
-            return self._go_back(done, ends) if case.backward else done
-
-    def _go_back(self, done: Executed, ends: Mapping[str, Any]) -> Executed:
-        device = self._job.setting.device
-        fed = arriving(self._case, self._inputs, ends)
-        started = time.perf_counter()
-        try:
-            found = go_back(self._case, self._leaves, fed, wide=self._job.setting.wide, digits=self._digits())
-            synchronise(device)
-        except Unreplayable:
-            raise
-        except Exception as error:
-            ended = self._ended(error, started)
-            return replace(done, backward=replace(ended, reason=f"in its backward: {ended.reason}"))
-        outcome = Outcome(Status.RETURNED, "", time.perf_counter() - started, _peak(device))
-        return replace(done, gradients=found.gradients, arrived=found.arrived, backward=outcome)
-
-    def _ended(self, error: Exception, started: float) -> Outcome:
-        if self._job.longdouble and isinstance(error, no_wide_gold()):
-            return Outcome(Status.UNSUPPORTED, str(error))
-        return outcome_of(error, time.perf_counter() - started)
-
     @contextmanager
-    def _arithmetic(self) -> Iterator[None]:
+    def arithmetic(self) -> Iterator[None]:
         """Seeds, gradient mode, and for a gold the dtype of what is made from nothing."""
-        _seed(self._case.seed & _SEEDS, self._job.setting.device)
+        _seed(self.case.seed & _SEEDS, self._job.setting.device)
         with ExitStack() as stack:
-            stack.enter_context(torch.set_grad_enabled(self._case.backward))
-            if self._job.other_way:
-                stack.enter_context(other_way())
+            stack.enter_context(torch.set_grad_enabled(self.case.backward))
+            if self._job.way is not None:
+                stack.enter_context(other_way(self._job.way))
             if self._job.setting.wide:
                 stack.enter_context(_default_dtype(torch.float64))
-            if not self._case.tensors and self._job.setting.device.type != "cpu":
+            if not self.case.tensors and self._job.setting.device.type != "cpu":
                 stack.enter_context(self._job.setting.device)
             yield
 
-    def _digits(self) -> AbstractContextManager[None]:
-        """What a call and its backward run in; the tensors they are given are made outside of it."""
+    def digits(self) -> AbstractContextManager[None]:
         return wide_arithmetic() if self._job.longdouble else nullcontext()
 
-    def _arguments(self) -> tuple[Any, dict[str, Any]]:
-        paths = dict(tensor_paths(self._case.arguments))
-        specs = {spec.path: spec for spec in self._case.tensors}
-
-        def leaf(number: int) -> torch.Tensor:
-            path = paths[number]
-            array, spec = self._inputs.tensors.get(path), specs.get(path)
-            if array is None or spec is None:
-                raise Unreplayable(f"its input {path} was not recorded")
-            return self._enter(path, array, spec.strides, spec.requires_grad)
-
-        made = rebuild(self._case.arguments, leaf, self._job.setting)
-        args, kwargs = made["args"], made["kwargs"]
-        if self._job.setting.wide:
-            kwargs = with_explicit_defaults(self._case.api, args, kwargs, self._first_dtype())
-        args, kwargs = self._own_memory(args, kwargs)
-        self._versions = {path: _version(value) for path, value in self._given.items()}
-        return args, kwargs
-
-    def _enter(self, path: str, array: ArrayIn, strides: tuple[int, ...] | None, requires_grad: bool) -> torch.Tensor:
+    def enter(self, path: str, array: ArrayIn, strides: Strides, requires_grad: bool) -> torch.Tensor:
         setting = self._job.setting
         if self._job.longdouble:
             made = widen_leaf(array, strides)
         else:
             made = arrays.enter(array, strides, setting.device, wide=setting.wide)
-        if requires_grad and self._case.backward and (made.is_floating_point() or made.is_complex()):
+        if requires_grad and self.case.backward and (made.is_floating_point() or made.is_complex()):
             made.requires_grad_()
-        self._leaves[path] = made
+        self.leaves[path] = made
         if self._autocast and not setting.wide and made.is_floating_point() and made.dtype is not torch.float64:
             made = arrays.cast(made, torch_dtype(self._autocast))
-        self._given[path] = made
+        self.given[path] = made
         return made
+
+    def prepared(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        kwargs = with_device_defaults(self.case.api, args, kwargs, self._job.target)
+        if self._job.setting.wide:
+            first = next((array.dtype for array in self.inputs.tensors.values()), "")
+            kwargs = with_explicit_defaults(self.case.api, args, kwargs, first)
+        args, kwargs = self._own_memory(args, kwargs)
+        self._versions = {path: _version(value) for path, value in self.given.items()}
+        return args, kwargs
 
     def _own_memory(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """A call that may write to its arguments is given copies of those that are leaves of autograd, which it must
@@ -227,58 +158,73 @@ class _Run:
         foreign = self._job.foreign
         if not foreign and (self._trait is None or not may_change(self._trait, args, kwargs)):
             return args, kwargs
-        copies = {
-            id(value): (path, _copy(value))
-            for path, value in self._given.items()
-            if value is self._leaves[path] and (foreign or value.requires_grad)
-        }
+        copies: dict[int, torch.Tensor] = {}
+        for path, value in self.given.items():
+            if value is self.leaves[path] and (foreign or value.requires_grad):
+                copies[id(value)] = self.given[path] = _copy(value)
         if not copies:
             return args, kwargs
-        self._given.update(copies.values())
-        return _replaced(args, copies), _replaced(kwargs, copies)
+        return replaced(args, copies, torch.Tensor), replaced(kwargs, copies, torch.Tensor)
 
-    def _changed(self, args: Any, kwargs: dict[str, Any], watch: Collection[str]) -> list[str]:
-        """Paths of the arguments that the call changed."""
+    def results_of(self, returned: Any) -> Iterator[tuple[str, Any]]:
+        return leaves_of(returned, "out")
+
+    def changed(self, args: Any, kwargs: dict[str, Any], watch: Collection[str]) -> list[str]:
+        """By version counters and what is known of those that do not count; of a foreign function by content."""
         hidden: set[int] = set()
         if self._trait is not None and not self._job.foreign:
-            given = list(self._given.values())
+            given = list(self.given.values())
             hidden = {id(given[place]) for place in hidden_leaves(self._trait, args, kwargs, given)}
         return [
             path
-            for path, value in self._given.items()
+            for path, value in self.given.items()
             if path in watch
             or _version(value) != self._versions[path]
             or id(value) in hidden
-            or (self._job.foreign and not _same_content(value, self._leaves[path]))
+            or (self._job.foreign and not _same_content(value, self.leaves[path]))
         ]
 
-    def _outputs(self, results: Mapping[str, Any], changed: list[str]) -> dict[str, ArrayOut]:
-        outputs: dict[str, ArrayOut] = {}
-        returned: set[str] = set()
-        for path, value in results.items():
-            alias = next((where for where in changed if self._given[where] is value), "")
-            returned.add(alias)
-            outputs[path] = replace(arrays.leave(value, alias), view=self._shared(value))
-        for path in changed:
-            if path not in returned:
-                outputs[path] = arrays.leave(self._given[path], path)
-        return outputs
+    def leave(self, value: Any, alias: str = "") -> ArrayOut:
+        return arrays.leave(value, alias)
 
-    def _shared(self, value: Any) -> str:
+    def told(self, done: Executed) -> Executed:
+        return replace(done, tensor_float=tensor_float(self.case.api, self._job.setting.device.type))
+
+    def is_tensor(self, value: Any) -> bool:
+        return isinstance(value, torch.Tensor)
+
+    def dtype_of(self, tensor: Any) -> str:
+        return dtype_name(tensor.dtype)
+
+    def needs_gradient(self, tensor: Any) -> bool:
+        return bool(tensor.requires_grad)
+
+    def go_back(self, ends: Mapping[str, tuple[Any, ArrayIn]]) -> Backward:
+        return go_back(self.case, self.leaves, ends, wide=self._job.setting.wide, digits=self.digits())
+
+    def ended(self, error: Exception, seconds: float) -> Outcome:
+        if self._job.longdouble and isinstance(error, no_wide_gold()):
+            return Outcome(Status.UNSUPPORTED, str(error))
+        return outcome_of(error, seconds)
+
+    def synchronise(self) -> None:
+        synchronise(self._job.setting.device)
+
+    def forget_peak(self) -> None:
+        if self._job.setting.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._job.setting.device)
+
+    def peak(self) -> int:
+        device = self._job.setting.device
+        return int(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else 0
+
+    def shared(self, value: Any) -> str:
         """The path of an argument whose memory a result shares."""
         if self._job.longdouble or not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             return ""
         memory = value.untyped_storage().data_ptr()
-        found = (path for path, given in self._given.items() if given.layout is torch.strided)
-        return next((path for path in found if memory and self._given[path].untyped_storage().data_ptr() == memory), "")
-
-    def _working(self, results: Mapping[str, Any]) -> str:
-        tensors = [value for value in (*self._given.values(), *results.values()) if isinstance(value, torch.Tensor)]
-        names = {str(value.dtype).removeprefix("torch.") for value in tensors if value.dtype.is_floating_point}
-        return min(names, key=lambda name: dtype_named(name).digits, default="")
-
-    def _first_dtype(self) -> str:
-        return next((array.dtype for array in self._inputs.tensors.values()), "")
+        found = (path for path, given in self.given.items() if given.layout is torch.strided)
+        return next((path for path in found if memory and self.given[path].untyped_storage().data_ptr() == memory), "")
 
 
 def synchronise(device: torch.device) -> None:
@@ -303,36 +249,6 @@ def _device(target: Target) -> torch.device:
         reason = str(error).partition("\n")[0]
         raise UsageError(f"{target}: this torch ({torch.__version__}) cannot use {target.device}: {reason}") from error
     return device
-
-
-def _to_dtype(array: ArrayIn, dtype: str) -> ArrayIn:
-    kind = dtype_named(array.dtype)
-    if kind.is_float and kind.digits >= _SMALLEST_DIGITS:
-        return arrays.rounded(array, dtype)
-    if kind.is_complex and dtype in ("float32", "float64"):
-        return arrays.rounded(array, "complex64" if dtype == "float32" else "complex128")
-    return array
-
-
-def _is_lowered(autocast: str) -> bool:
-    return bool(autocast) and autocast != "float32"
-
-
-def _widened(executed: Executed) -> Executed:
-    """Results of another dtype as a gold: the same numbers in float64."""
-    return replace(
-        executed,
-        outputs={path: _widened_array(array) for path, array in executed.outputs.items()},
-        gradients={path: _widened_array(array) for path, array in executed.gradients.items()},
-    )
-
-
-def _widened_array(array: ArrayOut) -> ArrayOut:
-    kind = dtype_named(array.dtype)
-    if array.bits is None or kind.is_exact:
-        return array
-    bits = arrays.widened_bits(ArrayIn(array.bits, array.dtype))
-    return replace(array, bits=bits, dtype="complex128" if kind.is_complex else "float64")
 
 
 @cache
@@ -360,16 +276,6 @@ def _copy(value: torch.Tensor) -> torch.Tensor:
     return made.copy_(value)
 
 
-def _replaced(value: Any, copies: Mapping[int, tuple[str, torch.Tensor]]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return copies[id(value)][1] if id(value) in copies else value
-    if isinstance(value, dict):
-        return {key: _replaced(item, copies) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_replaced(item, copies) for item in value)
-    return value
-
-
 def _same_content(value: torch.Tensor, before: torch.Tensor) -> bool:
     if value is before:
         return True
@@ -385,12 +291,3 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(before)
-
-
-def _forget_peak(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-
-
-def _peak(device: torch.device) -> int:
-    return int(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else 0

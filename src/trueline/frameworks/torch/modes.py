@@ -33,8 +33,7 @@ class Traits:
         self.known: dict[Any, Trait] = {}
 
     def learn(self, function: Any) -> Trait:
-        trait = self._names.trait(function)
-        self.enter(trait)
+        trait = self.enter(self._names.trait(function))
         with contextlib.suppress(TypeError):  # one that cannot be hashed is decided anew each time
             self.known[function] = trait
         return trait
@@ -44,8 +43,11 @@ class Traits:
         return trait
 
     def enter(self, trait: Trait) -> Trait:
-        trait.name_id = self._watch.notebook.define("names", trait.name, lambda: [trait.name])
+        if trait.treatment == RECORD:
+            trait.name_id = self._watch.notebook.define("names", trait.name, lambda: [trait.name])
         trait.wanted = self._watch.selection.api(trait.name)
+        if self._watch.fast is not None:
+            return self._watch.fast.Trait(trait)  # type: ignore[no-any-return]  # has the same attributes
         return trait
 
     def named(self, name: str, *, mutates: bool = False, hides_all: bool = False) -> Trait:

@@ -1,4 +1,4 @@
-"""Knows which module is running, by torch's global module hooks, and records calls of modules if asked to.
+"""Knows which module is running, and records calls of modules if asked to.
 
 Paths are found from the outermost module that is called: ``layers.2.attention``, as in its state dict.
 """
@@ -12,8 +12,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.modules import module as torch_modules
 
 from trueline.frameworks.torch.modes import Traits
+from trueline.frameworks.torch.splice import Splice
 from trueline.frameworks.torch.watch import MODULE, NoTorchFunction
 from trueline.records import Level
 
@@ -22,8 +24,12 @@ if TYPE_CHECKING:
     from trueline.frameworks.torch.watch import Watch
 
 
+_FRAMES_AROUND = 3
+"""How many frames lie between the splice's own and the caller of a module: the gate, torch's ``_wrapped_call_impl``."""
+
+
 class ModuleWatch:
-    """The two global hooks."""
+    """Hears of every module before and after it runs."""
 
     def __init__(self, watch: Watch, traits: Traits) -> None:
         self._watch = watch
@@ -34,41 +40,73 @@ class ModuleWatch:
         self._stacks_wanted = watch.scope.stacks
         self._open: dict[int, list[tuple[OpenCall | None, BaseException | None]]] = {}
         """By thread, the calls of modules that are running, each with the error that was being handled as it began."""
-        self._fast: Any = None
+        self._hooks: list[Any] = []
+        self._splice: Splice | None = None
 
-    def hooks(self) -> tuple[Any, Any]:
-        """What to call before and after a module runs."""
+    def open(self) -> None:
+        """Begins to hear of modules: by torch's hooks where their calls are recorded, else by standing around torch's
+        own function that calls a module. For as long as there is any hook, torch calls every module in a way that
+        takes longer than many a module."""
+        if self._record:
+            self._hooks = [
+                torch_modules.register_module_forward_pre_hook(self.before),
+                torch_modules.register_module_forward_hook(self.after, always_call=True),
+            ]
+            return
+        if self._splice is None:
+            self._splice = Splice(torch.nn.Module._call_impl, self._handler())
+        self._splice.on()
+
+    def close(self) -> None:
+        """Hears of modules no more."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        if self._splice is not None:
+            self._splice.off()
+
+    def _handler(self) -> Any:
         finder = self._watch.stacks.finder
-        if self._record or self._watch.fast is None or finder is None:
-            return self.before, self.after
-        if self._fast is None:
-            self._fast = self._watch.fast.Modules(
-                notebook=self._watch.notebook,
-                state=self._watch.state,
-                numbers=self._numbers,
-                enter=self._enter,
-                finder=finder,
-                none=-1,
-                frames=_frames_inside(),
-                stacks_wanted=self._stacks_wanted,
-            )
-        return self._fast.before, self._fast.after
+        if self._watch.fast is None or finder is None:
+            return self.around
+        return self._watch.fast.Modules(
+            notebook=self._watch.notebook,
+            threads=self._watch.state,
+            numbers=self._numbers,
+            enter=self._enter,
+            finder=finder,
+            frames=_FRAMES_AROUND,
+            stacks_wanted=self._stacks_wanted,
+        ).around
+
+    def around(self, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Makes the call of a module, the first of the arguments."""
+        try:
+            self._push(args[0], _FRAMES_AROUND + 3)
+        except Exception as error:
+            self._watch.notebook.trouble(error)
+        try:
+            return call(*args, **kwargs)
+        finally:
+            self.after(args[0], (), None)
 
     def before(self, module: torch.nn.Module, args: Any) -> None:
         watch = self._watch
         try:
-            state = watch.state
-            modules = state.modules
-            above = modules[-1][1] if modules else -1
-            stack = watch.stacks.here(_frames_to_caller(), above) if self._stacks_wanted else -1
-            known = self._numbers.get(id(module))
-            number = known[1] if known is not None and known[0]() is module else self._enter(module)
-            modules.append((number, stack, module))
+            self._push(module, _frames_to_caller())
             if self._record:
                 # The hook is not given keyword arguments; they lie in the frame that calls it.
                 self._begin(module, args, sys._getframe(1).f_locals.get("kwargs"))
         except Exception as error:
             watch.notebook.trouble(error)
+
+    def _push(self, module: torch.nn.Module, skip: int) -> None:
+        modules = self._watch.state.modules
+        above = modules[-1][1] if modules else -1
+        stack = self._watch.stacks.here(skip, above) if self._stacks_wanted else -1
+        known = self._numbers.get(id(module))
+        number = known[1] if known is not None and known[0]() is module else self._enter(module)
+        modules.append((number, stack, module))
 
     def after(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         watch = self._watch
@@ -123,28 +161,10 @@ class ModuleWatch:
 
 
 @cache
-def _frames_inside() -> int:
-    """How many frames lie between the one of torch's that calls a hook and the caller of the module."""
-    depths: list[int] = []
-
-    class Probe(torch.nn.Module):
-        def forward(self) -> None:
-            return None
-
-    def hook(module: torch.nn.Module, args: Any) -> None:
-        depths.append(_frames_to_call_impl(sys._getframe(1)))
-
-    probe = Probe()
-    probe.register_forward_pre_hook(hook)
-    probe()
-    return depths[0]
-
-
-@cache
 def _frames_to_caller() -> int:
     """How many frames lie between the stack's search and the caller of a module, when asked from ``before``: torch
     calls its hooks from ``_call_impl`` or, in newer versions, from a function inside it."""
-    return _frames_to_call_impl(sys._getframe(1)) + 1
+    return _frames_to_call_impl(sys._getframe(1)) + 2
 
 
 def _frames_to_call_impl(frame: FrameType | None) -> int:

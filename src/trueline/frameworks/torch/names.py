@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -31,7 +31,8 @@ class Trait:
     """How one torch function is treated. ``name_id`` is the number of its name in the Run; ``wanted`` says whether
     the user's filters let it through. ``hidden`` are the arguments, by position and name, that it changes without a
     trace in their version counters; ``hides_all`` says that any of its arguments may be. ``in_place`` is the position
-    of an argument that asks it to work in place, 0 where it has none."""
+    of an argument that asks it to work in place, 0 where it has none. ``first_only`` says that what it changes is its
+    first tensor and no other, unless it is given ``out``."""
 
     name: str
     treatment: int
@@ -39,14 +40,19 @@ class Trait:
     hidden: tuple[Argument, ...] = ()
     hides_all: bool = False
     in_place: int = 0
+    first_only: bool = field(init=False)
     name_id: int = -1
     wanted: bool = True
     count: int = 0
     """Calls so far in the step that ``step`` names."""
     step: int = -1
 
+    def __post_init__(self) -> None:
+        short = self.name.rpartition(".")[2]
+        self.first_only = not short.startswith("_") and not self.hidden and short.endswith("_")
 
-_GETTERS_OF_VALUES = frozenset({"T", "H", "mT", "mH", "real", "imag"})
+
+VALUES = frozenset({"T", "H", "mT", "mH", "real", "imag"})
 """Properties that give a new tensor; all other properties only tell something about one."""
 
 _TRANSPARENT = frozenset(
@@ -147,7 +153,7 @@ class Names:
         """Decides how to treat a function, once."""
         property_name = _property_name(function)
         if property_name is not None:
-            keep = property_name in _GETTERS_OF_VALUES and function.__name__ == "__get__"
+            keep = property_name in VALUES and function.__name__ == "__get__"
             return Trait(f"torch.Tensor.{property_name}", RECORD if keep else SKIP)
         name = self.name(function)
         short = name.rpartition(".")[2]

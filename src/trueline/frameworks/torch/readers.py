@@ -80,10 +80,9 @@ class PythonRows:
 
     def __init__(self) -> None:
         self.tensors: list[torch.Tensor] = []
-        self.numbers: list[int] = []
+        self._numbers: list[int] = []
+        self._released = False
         self.places: list[int] = []
-        self.held: set[int] = set()
-        """The places once more, to be asked quickly."""
         self.bytes = 0
         self._storages: list[Any] = []
         """Held so that what a row points to stays, even if its tensor is given other memory."""
@@ -102,18 +101,25 @@ class PythonRows:
         pointer = tensor.data_ptr()
         self._rows.append((pointer, numel, known[1], shape, strides))
         self.tensors.append(tensor)
-        self.numbers.append(number)
+        self._numbers.append(number)
         self.places.append(place)
-        self.held.add(place)
         storage = tensor.untyped_storage()
         self._storages.append(storage)
         self._marks.append((tensor._version, storage._cdata, pointer))
         self.bytes += numel * known[2]
         return self.bytes
 
+    def number_bytes(self) -> bytes:
+        """The numbers of the tensors, as bytes of 64-bit integers."""
+        return np.array(self._numbers, dtype=np.int64).tobytes()
+
+    def holds(self, places: set[int]) -> set[int]:
+        """Which of these storages have tensors here that wait."""
+        return set() if self._released else places.intersection(self.places)
+
     def remove(self, position: int) -> None:
         """Lets a tensor go."""
-        for column in (self.tensors, self.numbers, self.places, self._storages, self._marks, self._rows):
+        for column in (self.tensors, self._numbers, self.places, self._storages, self._marks, self._rows):
             del column[position]
 
     def changed(self) -> list[int]:
@@ -138,6 +144,7 @@ class PythonRows:
 
     def release(self) -> None:
         """Lets the memory of all tensors go; their numbers stay."""
+        self._released = True
         self.tensors.clear()
         self._storages.clear()
 
@@ -147,32 +154,37 @@ def _moved(tensor: torch.Tensor, marks: tuple[int, int, int]) -> bool:
 
 
 class Group:
-    """Tensors that are read together. ``rows`` has one row for each and does the work."""
+    """Tensors that are read together. ``rows`` has one row for each and does the work; ``done`` is there where a
+    background thread reads them."""
 
-    __slots__ = (
-        "add", "begun", "changed", "done", "fetches", "held", "numbers", "places", "release", "rows", "tensors",
-    )  # fmt: skip
+    __slots__ = ("add", "begun", "changed", "done", "fetches", "holds", "release", "rows")
+
+    done: threading.Event
 
     def __init__(self) -> None:
         looks = fast_looks()
         rows: PythonRows = PythonRows() if looks is None else looks.Rows()
         self.rows = rows
-        self.tensors = rows.tensors
-        self.numbers = rows.numbers
-        self.places = rows.places
-        self.held = rows.held
         self.add = rows.add
+        self.holds = rows.holds
         self.changed = rows.changed
         self.release = rows.release
         self.fetches: dict[int, Fetch] = {}
         """What will be stored of the tensors, by number."""
         self.begun = False
         """Whether the background thread has taken it up; until then tensors can be taken back."""
-        self.done = threading.Event()
 
     @property
     def bytes(self) -> int:
         return self.rows.bytes
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        return self.rows.tensors
+
+    @property
+    def numbers(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return np.frombuffer(self.rows.number_bytes(), dtype=np.int64)
 
     def descriptors(self) -> np.ndarray[Any, Any]:
         """The table that the kernels read."""
@@ -180,11 +192,11 @@ class Group:
 
     def take(self, place: int) -> list[tuple[torch.Tensor, int]]:
         """Takes the tensors of one storage out, with their numbers."""
-        if place not in self.held:
+        if not self.holds({place}):
             return []
-        self.held.discard(place)
-        taken = [position for position, other in enumerate(self.places) if other == place]
-        found = [(self.tensors[position], self.numbers[position]) for position in taken]
+        tensors, numbers = self.tensors, self.numbers
+        taken = [position for position, other in enumerate(self.rows.places) if other == place]
+        found = [(tensors[position], int(numbers[position])) for position in taken]
         for position in reversed(taken):
             self.rows.remove(position)
         return found
@@ -237,9 +249,9 @@ class CpuReader:
         """Held while a group is taken up, or tensors are taken back from one that is not."""
 
     def held(self, places: set[int]) -> set[int]:
-        found = places & self._group.held
+        found = self._group.holds(places)
         for group in tuple(self._sent):
-            found |= places & group.held
+            found |= group.holds(places)
         return found
 
     @one_at_a_time
@@ -271,6 +283,7 @@ class CpuReader:
 
     def _begin_group(self) -> Group:
         group = Group()
+        group.done = threading.Event()
         if self.queue is not None:
             self.queue.begin_group(group.rows)
         return group
@@ -285,7 +298,7 @@ class CpuReader:
     def settle(self, places: set[int]) -> None:
         for place in places:
             for group in list(self._sent):
-                if place in group.held:
+                if group.holds({place}):
                     self._settle_sent(group, place)
             for tensor, number in self._group.take(place):
                 self._read(tensor, number, KNOWN_DTYPES[tensor.dtype], tensor.is_contiguous())
@@ -318,7 +331,7 @@ class CpuReader:
         payloads = None
         if self._keep:
             payloads = []
-            for tensor, number in zip(group.tensors, group.numbers, strict=True):
+            for tensor, number in zip(group.tensors, group.numbers.tolist(), strict=True):
                 fetch = group.fetches[number] = Fetch(tensor)
                 payloads.append(Payload(number, KNOWN_DTYPES[tensor.dtype][0], tuple(tensor.shape), fetch))
         self._sent.append(group)
@@ -345,13 +358,13 @@ class CpuReader:
             group.begun = True
         rows = np.zeros(len(group.rows), dtype=STATISTICS)
         cpu.reduce_batch(group.descriptors(), rows, digest=self._digest)
-        numbers = np.array(group.numbers, dtype=np.int64)
+        numbers = group.numbers
         changed = group.changed()
         if not self._keep:
             self._forget(group)  # nothing more is needed of the tensors: the program may have them back
         if not changed:
             return numbers, rows
-        report_changed([group.numbers[position] for position in changed], self._notebook)
+        report_changed(numbers[changed].tolist(), self._notebook)
         kept = np.setdiff1d(np.arange(len(numbers)), changed)
         return numbers[kept], rows[kept]
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from trueline.dtypes import dtype_named
+from trueline.frameworks import values
 from trueline.frameworks.base import Bits, CannotExecute
 from trueline.tree import Tree
 
@@ -45,6 +46,8 @@ CPU = torch.device("cpu")
 def resolve(api: str) -> Callable[..., Any]:
     """The function behind an API name such as ``torch.Tensor.add`` or ``torch.Tensor.T`` (a property)."""
     parts = api.split(".")
+    if parts[0] == "composite":
+        return _composite(api)
     if parts[0] != "torch" or len(parts) < 2:
         raise Unreplayable(f"{api} is not a function of torch")
     if parts[1] in _CLOSED_ROOMS:
@@ -67,53 +70,48 @@ def resolve(api: str) -> Callable[..., Any]:
     raise Unreplayable(f"{api} cannot be called")
 
 
+def _composite(api: str) -> Callable[..., Any]:
+    # Imported here: most processes never translate a call of another framework.
+    from trueline.frameworks.torch.composites import composite_named
+
+    found = composite_named(api.partition(".")[2])
+    if found is None:
+        raise Unreplayable(f"there is no {api}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TorchMaker:
+    """Makes what only torch has, as ``setting`` wants it."""
+
+    setting: Setting
+
+    def text(self, text: str) -> Any:
+        return self.setting.device if _DEVICE.fullmatch(text) else text
+
+    def size(self, items: list[Any]) -> Any:
+        return torch.Size(items)
+
+    def dtype(self, name: str) -> Any:
+        dtype = torch_dtype(name)
+        return widened(dtype) if self.setting.wide else dtype
+
+    def device(self) -> Any:
+        return self.setting.device
+
+    def thing(self, kind: str, text: str) -> Any:
+        if kind == "torch._C.Generator":
+            return None  # the default generator stands in for it: it is seeded before every execution
+        if kind in _CONSTANTS:
+            found = getattr(torch, text.rpartition(".")[2], None)
+            if isinstance(found, _CONSTANTS[kind]):
+                return found
+        raise Unreplayable(f"an argument of type {kind} was not recorded in full")
+
+
 def rebuild(tree: Tree, leaf: Callable[[int], torch.Tensor], setting: Setting) -> Any:
     """A tree as Python values, with the tensors that ``leaf`` gives for their numbers."""
-    if isinstance(tree, list):
-        return [rebuild(item, leaf, setting) for item in tree]
-    if isinstance(tree, str):
-        return setting.device if _DEVICE.fullmatch(tree) else tree
-    if not isinstance(tree, dict):
-        return tree
-    if "$t" in tree:
-        return leaf(tree["$t"])
-    if "$tuple" in tree:
-        return tuple(rebuild(item, leaf, setting) for item in tree["$tuple"])
-    if "$size" in tree:
-        return torch.Size(rebuild(item, leaf, setting) for item in tree["$size"])
-    if "$dict" in tree:
-        return {key: rebuild(value, leaf, setting) for key, value in tree["$dict"]}
-    if any(key.startswith("$") for key in tree):
-        return _special(tree, leaf, setting)
-    return {key: rebuild(value, leaf, setting) for key, value in tree.items()}
-
-
-def _special(tree: dict[str, Any], leaf: Callable[[int], torch.Tensor], setting: Setting) -> Any:
-    if "$float" in tree:
-        return float(tree["$float"])
-    if "$complex" in tree:
-        return complex(*(float(part) for part in tree["$complex"]))
-    if "$dtype" in tree:
-        dtype = torch_dtype(str(tree["$dtype"]))
-        return widened(dtype) if setting.wide else dtype
-    if "$device" in tree:
-        return setting.device
-    if "$slice" in tree:
-        return slice(*(rebuild(part, leaf, setting) for part in tree["$slice"]))
-    if "$ellipsis" in tree:
-        return ...
-    return _object(tree)
-
-
-def _object(tree: dict[str, Any]) -> Any:
-    what = tree.get("$object") or tree.get("$record") or "an unknown kind"
-    if what == "torch._C.Generator":
-        return None  # the default generator stands in for it: it is seeded before every execution
-    if what in _CONSTANTS:
-        found = getattr(torch, str(tree.get("text", "")).rpartition(".")[2], None)
-        if isinstance(found, _CONSTANTS[what]):
-            return found
-    raise Unreplayable(f"an argument of type {what} was not recorded in full")
+    return values.rebuild(tree, leaf, TorchMaker(setting))
 
 
 def torch_dtype(name: str) -> torch.dtype:
@@ -146,17 +144,7 @@ def tensor_of(bits: Bits, dtype: str, shape: tuple[int, ...] | None = None) -> t
 
 def leaves_of(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """The tensors and numbers in a result or in arguments, with their paths as a Run writes them."""
-    if isinstance(value, torch.Tensor | bool | int | float | complex):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from leaves_of(item, f"{path}.{key}")
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        for key in value._fields:
-            yield from leaves_of(getattr(value, key), f"{path}.{key}")
-    elif isinstance(value, list | tuple) and not isinstance(value, torch.Size):
-        for position, item in enumerate(value):
-            yield from leaves_of(item, f"{path}.{position}")
+    return values.leaves_of(value, path, torch.Tensor, torch.Size)
 
 
 def tensors_of(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:

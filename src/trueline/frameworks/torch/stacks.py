@@ -41,7 +41,7 @@ class Stacks:
         """The C extension's, which does what ``here`` does."""
         if fast is not None:
             self.finder = fast.Finder(
-                numbers=self._numbers, foreign=self._foreign, learn=self._learn, enter=self._enter, call_impl=_CALL_IMPL
+                learn=self._learn, enter=self._enter, call_impl=_CALL_IMPL, frame_type=FrameType
             )
             self.here = self.finder.here  # type: ignore[method-assign]
 

@@ -49,6 +49,8 @@ class TensorDesk:
         self._readers: dict[torch.device, Reader] = {}
         self._structure_only = scope.data is Data.STRUCTURE
         self._forget: Callable[[], None] | None = None
+        self.looker: Any = None
+        """The C extension's, which looks in our place."""
         looks = fast_looks()
         if looks is not None:
             self._look_fast(looks)
@@ -63,7 +65,7 @@ class TensorDesk:
             key = (
                 place,
                 tensor._version,
-                self._writes.get(place, 0),
+                self._written(place),
                 tensor.data_ptr(),
                 tensor.shape,
                 tensor.stride(),
@@ -103,6 +105,10 @@ class TensorDesk:
         """To be called with tensors that may have been changed without a trace in their version counter."""
         for place in self._places(tensors):
             self._writes[place] = self._writes.get(place, 0) + 1
+
+    def _written(self, place: int) -> int:
+        """How often ``changed`` was told of a tensor of this storage."""
+        return self._writes.get(place, 0)
 
     def launch(self) -> None:
         """Sends everything that waits on its way to be read."""
@@ -144,15 +150,16 @@ class TensorDesk:
             adder_of=lambda tensor: (self._reader(tensor.device).add, self._reader(tensor.device).queue),
             next_tensor=self._notebook.next_tensor,
             not_asked=self._not_asked,
-            writes=self._writes,
-            storages=self._storages,
             structure_only=self._structure_only,
             integers=self._scope.integers,
         )
+        self.looker = looker
         self._forget = looker.forget
         self.look = looker.look  # type: ignore[method-assign]
         self.look_all = looker.look_all  # type: ignore[method-assign]
         self._places = looker.places  # type: ignore[method-assign]
+        self._written = looker.written  # type: ignore[method-assign]
+        self.changed = looker.changed  # type: ignore[method-assign]
         self.versions = looker.versions  # type: ignore[method-assign]
 
     def _first_look(self, tensor: torch.Tensor, key: Any, storage: Any, place: int) -> Look:
@@ -183,12 +190,16 @@ class TensorDesk:
             with torch._C._DisableTorchDispatch(), torch.no_grad():
                 tensor = tensor.detach().resolve_conj().resolve_neg()
             contiguous = tensor.is_contiguous()
+        if self.looker is not None:
+            self.looker.others_queued = True
         self._reader(tensor.device).add(tensor, number, place, known, contiguous)
 
     def _reader(self, device: torch.device) -> Reader:
         reader = self._readers.get(device)
         if reader is None:
             reader = self._readers[device] = reader_for(device, self._notebook, self._scope.data)
+            if self.looker is not None and self._scope.data is Data.TENSORS:
+                self.looker.others_queued = True  # bytes that are being copied wait, although their group has gone
         return reader
 
     def _not_asked(self, number: int) -> None:

@@ -16,7 +16,7 @@ from trueline.frameworks.torch.calls import fast_calls, recorder_for
 from trueline.frameworks.torch.flatten import flatten, tree_of
 from trueline.frameworks.torch.graph import border_of, input_edges
 from trueline.frameworks.torch.names import Trait, hidden_leaves, may_change
-from trueline.frameworks.torch.opencalls import OpenCall, ThreadState
+from trueline.frameworks.torch.opencalls import OpenCall, thread_state
 from trueline.frameworks.torch.selection import Selection
 from trueline.frameworks.torch.stacks import Stacks
 from trueline.frameworks.torch.tensors import TensorDesk
@@ -29,7 +29,7 @@ _grad_enabled = torch.is_grad_enabled
 _graph_task = torch._C._current_graph_task_id
 NoTorchFunction = torch._C.DisableTorchFunction
 
-HELD_INTEGERS = 512 * len(CALL_COLUMNS)
+HELD_CALLS = 512
 """Rows of calls that are collected before they go to the writer."""
 
 INPUT, OUTPUT, PARAMETER = (ROLES.index(role) for role in (Role.INPUT, Role.OUTPUT, Role.PARAMETER))
@@ -42,9 +42,13 @@ class Watch:
     def __init__(self, notebook: Notebook, scope: Scope) -> None:
         self.notebook = notebook
         self.scope = scope
-        self.state = ThreadState()
         self.desk = TensorDesk(notebook, scope)
         self.fast = fast_calls()
+        self.state = thread_state(self.fast)
+        self.sheets = None if self.fast is None else self.fast.Sheets()
+        """Where rows lie until the notebook takes them; in the notebook's own lists where there is no extension."""
+        if self.sheets is not None:
+            notebook.sources.append(self.sheets.take)
         self.stacks = Stacks(notebook, self.fast)
         self.selection = Selection(scope)
         self._trees: dict[Any, int] = {}
@@ -61,7 +65,7 @@ class Watch:
         self._in_backward = self._contexts["backward"]
         self._backward_trees: dict[Any, tuple[int, int]] = {}
         self.backwards: list[BackwardWatch] = []
-        self.looking = False
+        self._looking = False
         self._flatten = flatten if self.fast is None else self.fast.flatten
         self._frames_to_api = 4 if self.fast is None else 3  # the mode of the extension has no frame
         self.recorder = recorder_for(
@@ -69,17 +73,36 @@ class Watch:
             self.fast,
             trees=self._trees,
             results=self._results,
-            backward_trees=self._backward_trees,
             input=INPUT,
             output=OUTPUT,
             level=API,
             none=NONE,
-            held_integers=HELD_INTEGERS,
+            held_calls=HELD_CALLS,
         )
+
+    @property
+    def looking(self) -> bool:
+        """Whether a step is being recorded."""
+        return self._looking
+
+    @looking.setter
+    def looking(self, looking: bool) -> None:
+        self._looking = looking
+        if self.recorder is not None:
+            self.recorder.looking = looking
+            self.recorder.epoch = self._epoch
+
+    def write(self, row: tuple[int, ...], visits: list[int]) -> None:
+        """Writes down a call: a row of CALL_COLUMNS, and rows of VISIT_COLUMNS one after the other."""
+        if self.sheets is not None:
+            self.sheets.write(row, visits)
+            return
+        self.notebook.visits.extend(visits)
+        self.notebook.calls.extend(row)  # not +=, which would store the list again: another thread may be at it
 
     def call(self, trait: Trait, function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None) -> Any:
         """Makes a call and records it. Faults of ours never reach the caller."""
-        if not self.looking:  # a thread that outlives the capture still has the mode on
+        if not self._looking:  # a thread that outlives the capture still has the mode on
             return function(*args, **kwargs) if kwargs else function(*args)
         try:
             call = self.begin(API, trait, args, kwargs, self._frames_to_api)
@@ -265,7 +288,7 @@ class Watch:
         if call.mutates and (self.state.functions or call.level == KERNEL):
             self.desk.before_change(outputs)  # mark_dirty, or autograd above a kernel, will move their version counters
         self._write(call, tree, NONE)
-        if len(self.notebook.calls) > HELD_INTEGERS:
+        if self._many_rows():
             self.notebook.hand_over()
         if self._backward_wanted and call.level != KERNEL and _grad_enabled():
             edges = call.edges
@@ -293,6 +316,8 @@ class Watch:
             backward.close()
         self.backwards.clear()
         self._epoch += 1
+        if self.recorder is not None:
+            self.recorder.epoch = self._epoch
         self.desk.end_step()
 
     # What the extension asks of us.
@@ -309,22 +334,25 @@ class Watch:
         self.abort(call, error)
 
     def watch_backward(self, *fields: Any) -> None:
-        """Watches the backward of a call that added many nodes."""
-        *known, inputs, first_sequence, result, outputs = fields
+        """Watches the backward of a call that added many nodes, or changed a view."""
+        *known, inputs, first_sequence, result, outputs, mutates, edges = fields
         call = _open_again(*known)
-        call.inputs, call.mutates, call.first_sequence = inputs, False, first_sequence
-        self._watch_backward(call, result, outputs, len(inputs), input_edges(inputs))
+        call.inputs, call.mutates, call.first_sequence = inputs, bool(mutates), first_sequence
+        self._watch_backward(call, result, outputs, len(inputs), input_edges(inputs) if edges is None else edges)
+
+    def _many_rows(self) -> bool:
+        if self.sheets is not None:
+            return len(self.sheets) > HELD_CALLS
+        return len(self.notebook.calls) > HELD_CALLS * len(CALL_COLUMNS)
 
     def _write(self, call: OpenCall, result: int, raised: int) -> None:
-        notebook = self.notebook
-        notebook.visits.extend(call.visits)
         row = (
             call.number,
             call.level,
             1 if call.level == KERNEL and call.context == self._in_backward else 0,
             call.trait.name_id,
             call.nth,
-            notebook.step,
+            self.notebook.step,
             call.module,
             call.context,
             self.state.number,
@@ -334,7 +362,7 @@ class Watch:
             raised,
             call.stack,
         )
-        notebook.calls.extend(row)  # not +=, which would store the list again: another thread may be at it
+        self.write(row, call.visits)
 
     def _changed(self, call: OpenCall, outputs: list[torch.Tensor]) -> tuple[int, ...]:
         """Which inputs the call changed and did not return: positions among the input leaves."""
@@ -415,9 +443,7 @@ def _may_change(trait: Trait, leaves: list[torch.Tensor], kwargs: dict[str, Any]
     """The tensors that a call might change: for most in-place calls the first one, but lists and out= can be any."""
     if kwargs and kwargs.get("out") is not None:
         return leaves
-    short = trait.name.rpartition(".")[2]
-    single = not short.startswith("_") and not trait.hidden and short.endswith("_")
-    return leaves[:1] if single else leaves
+    return leaves[:1] if trait.first_only else leaves
 
 
 def _recomputing() -> bool:

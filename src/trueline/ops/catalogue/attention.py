@@ -64,12 +64,13 @@ def _layer(gates: int, inputs: int, hidden: int, *, biases: bool = True) -> list
     return weights + ([T(gates * hidden), T(gates * hidden)] if biases else [])
 
 
+# In training: cuDNN has no backward of a recurrent layer that was evaluated.
 RECURRENT: list[Row] = [
     *[
         row
         for name, gates in (("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1))
         for row in (
-            op(f"torch.{name}", T(7, 3, 5), T(1, 3, 6), _layer(gates, 5, 6), True, 1, 0.0, False, False, False),
+            op(f"torch.{name}", T(7, 3, 5), T(1, 3, 6), _layer(gates, 5, 6), True, 1, 0.0, True, False, False),
             op(
                 f"torch.{name}",
                 T(3, 7, 5),
@@ -78,7 +79,7 @@ RECURRENT: list[Row] = [
                 False,
                 1,
                 0.0,
-                False,
+                True,
                 False,
                 True,
             ),
@@ -90,13 +91,13 @@ RECURRENT: list[Row] = [
                 True,
                 1,
                 0.0,
-                False,
+                True,
                 True,
                 False,
             ),
         )
     ],
-    op("torch.lstm", T(7, 3, 5), [T(1, 3, 6), T(1, 3, 6)], _layer(4, 5, 6), True, 1, 0.0, False, False, False),
+    op("torch.lstm", T(7, 3, 5), [T(1, 3, 6), T(1, 3, 6)], _layer(4, 5, 6), True, 1, 0.0, True, False, False),
     op(
         "torch.lstm",
         T(3, 40, 5),
@@ -105,7 +106,7 @@ RECURRENT: list[Row] = [
         True,
         2,
         0.0,
-        False,
+        True,
         False,
         True,
     ),

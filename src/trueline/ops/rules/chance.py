@@ -27,12 +27,14 @@ _SELU_LOW = -1.7580993408473766
 
 
 def dropout(trial: Trial) -> Comparable:
-    """Elements are zeroed with probability p, the others divided by 1 - p, the same ones in backward."""
+    """Elements are zeroed with probability p, the others divided by 1 - p (or left as they are, where that is done at
+    inference), the same ones in backward."""
     probability, training = trial.bound.number("p", 0.5), bool(trial.bound.get("training", trial.bound.get("train")))
     given = trial.given("input")
     if given is None or not training or not 0.0 < probability < 1.0:
         return untouched(trial)
-    return _masked(trial, given, probability, given / (1.0 - probability))
+    scale = 1.0 if trial.bound.get("mode") == "downscale_in_infer" else 1.0 / (1.0 - probability)
+    return _masked(trial, given, probability, given * scale, scale=scale)
 
 
 def dropout_of_channels(trial: Trial) -> Comparable:
@@ -78,8 +80,12 @@ def alpha_dropout(trial: Trial) -> Comparable:
     return result
 
 
-def _masked(trial: Trial, given: Array, probability: float, expected: Array, units: int = 0) -> Comparable:
-    """Dropped elements are replaced by what they would have been, so that only the kept ones can be wrong."""
+def _masked(
+    trial: Trial, given: Array, probability: float, expected: Array, units: int = 0, scale: float | None = None
+) -> Comparable:
+    """Dropped elements are replaced by what they would have been, so that only the kept ones can be wrong. ``scale`` is
+    by what kept ones are multiplied, if not by 1 / (1 - p)."""
+    scale = 1.0 / (1.0 - probability) if scale is None else scale
     out = trial.outputs["out"] if "out" in trial.outputs else trial.outputs["out.0"]
     path = "out" if "out" in trial.outputs else "out.0"
     lost = out == 0
@@ -93,7 +99,7 @@ def _masked(trial: Trial, given: Array, probability: float, expected: Array, uni
     source = trial.path("input")
     if source in trial.gradients and path in trial.arriving:
         gradient, arriving = trial.gradients[source], trial.arriving[path]
-        result = result.with_gradient(source, np.where(lost, arriving / (1.0 - probability), gradient))
+        result = result.with_gradient(source, np.where(lost, arriving * scale, gradient))
         consistent = ((gradient == 0) == lost) | ~decided | (arriving == 0)
         result = result.with_check(source, np.all(consistent), "backward must drop what forward dropped")
     return result

@@ -63,7 +63,19 @@ function tensorBox(tensor) {
   if (tensor.reason) box.append(element("div", "muted", tensor.reason));
   box.append(append(element("div", "scroll"), statisticsTable(tensor)));
   if (tensor.measurement) box.append(pairsOf(tensor.measurement));
+  if (tensor.errors) box.append(append(element("div", "scroll"), errorsTable(tensor.errors)));
   return box;
+}
+
+function errorsTable(errors) {
+  const table = element("table", "stats errors"), top = element("tr");
+  append(top, ...["error against the gold", "candidate", "baseline", "ratio"].map((name) => element("th", "", name)));
+  table.append(top);
+  for (const [metric, candidate, baseline, ratio] of errors) {
+    const row = append(element("tr"), element("th", "", metric), element("td", "", short(candidate)), element("td", "", short(baseline)));
+    table.append(append(row, element("td", toNumber(ratio) > 1 ? "differs" : "", exact(ratio))));
+  }
+  return table;
 }
 
 function statisticsTable(tensor) {
@@ -71,6 +83,7 @@ function statisticsTable(tensor) {
   append(top, element("th"), ...STATISTICS.map((name) => element("th", "", name)));
   table.append(top);
   const sides = [["reference", tensor.reference], ["candidate", tensor.candidate]];
+  if (tensor.baseline) sides.push(["baseline", tensor.baseline]);
   for (const [label, side] of sides) {
     const row = append(element("tr"), element("th", "", label));
     if (!side || !side.statistics) {

@@ -51,7 +51,8 @@ function showAbout() {
   const notes = [...head.notes, ...head.unmatched];
   if (notes.length) append(about, append(element("ul", "notes"), ...notes.map((note) => element("li", "", note))));
   const sides = element("div", "sides");
-  for (const [label, side] of [["Reference", head.reference], ["Candidate", head.candidate]]) {
+  const runs = head.baseline ? [["Gold", head.reference], ["Candidate", head.candidate], ["Baseline", head.baseline]] : [["Reference", head.reference], ["Candidate", head.candidate]];
+  for (const [label, side] of runs) {
     const list = element("dl");
     definition(list, "run", side.path);
     definition(list, "program", side.command.join(" "));
@@ -121,7 +122,7 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "k") nextThatDiffers(-1);
 });
 
-byId("runs").textContent = `${head.reference.path}  →  ${head.candidate.path}`;
+byId("runs").textContent = `${head.reference.path}  →  ${head.candidate.path}` + (head.baseline ? `, by the errors of ${head.baseline.path}` : "");
 setTheme(store("trueline-theme") || (systemDark.matches ? "dark" : "light"));
 showVerdict();
 fillFilters();

@@ -1,10 +1,9 @@
-/* A hash table from keys of whole words to Python objects; keys of different lengths may live in one table.
+/* A hash table from keys of whole words to two words; keys of different lengths may live in one table.
  *
- * No function here runs foreign code while the table is in an unfinished state, so the interpreter's lock is all the
- * protection it needs.
+ * No function here runs foreign code, so the interpreter's lock is all the protection it needs.
  */
-#ifndef TRUELINE_LOOK_TABLE_H
-#define TRUELINE_LOOK_TABLE_H
+#ifndef TRUELINE_TABLE_H
+#define TRUELINE_TABLE_H
 
 #include <Python.h>
 #include <stdint.h>
@@ -15,9 +14,9 @@
 
 typedef struct {
     uint64_t hash;
-    size_t first; /* of its words in the arena */
-    size_t length;
-    PyObject *value; /* NULL in a free slot */
+    size_t first;  /* of its words in the arena */
+    size_t length; /* 0 in a free slot: no key is empty */
+    int64_t value[2];
 } Slot;
 
 typedef struct {
@@ -42,7 +41,7 @@ static Slot *table_slot(const Table *table, const int64_t *key, size_t length, u
 {
     for (size_t at = (size_t)hash & (table->size - 1);; at = (at + 1) & (table->size - 1)) {
         Slot *slot = &table->slots[at];
-        if (slot->value == NULL)
+        if (slot->length == 0)
             return slot;
         if (slot->hash == hash && slot->length == length &&
             memcmp(table->words + slot->first, key, length * sizeof *key) == 0)
@@ -50,10 +49,13 @@ static Slot *table_slot(const Table *table, const int64_t *key, size_t length, u
     }
 }
 
-/* A borrowed reference, NULL (with no error set) where the key is unknown. */
-static PyObject *table_find(const Table *table, const int64_t *key, size_t length)
+/* The two words under a key, NULL where it is unknown; good until the table is changed. */
+static int64_t *table_find(const Table *table, const int64_t *key, size_t length)
 {
-    return table->size ? table_slot(table, key, length, hash_of(key, length))->value : NULL;
+    if (table->used == 0)
+        return NULL;
+    Slot *slot = table_slot(table, key, length, hash_of(key, length));
+    return slot->length ? slot->value : NULL;
 }
 
 static int table_grow(Table *table)
@@ -64,10 +66,10 @@ static int table_grow(Table *table)
         return -1;
     for (size_t i = 0; i < table->size; i++) {
         const Slot *old = &table->slots[i];
-        if (old->value == NULL)
+        if (old->length == 0)
             continue;
         size_t at = (size_t)old->hash & (size - 1);
-        while (slots[at].value != NULL)
+        while (slots[at].length != 0)
             at = (at + 1) & (size - 1);
         slots[at] = *old;
     }
@@ -92,8 +94,8 @@ static int table_room(Table *table, size_t length)
     return 0;
 }
 
-/* Enters a value, in place of the one that was there if there was one. */
-static int table_set(Table *table, const int64_t *key, size_t length, PyObject *value)
+/* Enters two words, in place of those that were there if there were any; -1 with an error set on errors. */
+static int table_set(Table *table, const int64_t *key, size_t length, int64_t first, int64_t second)
 {
     if (table_room(table, length) < 0) {
         PyErr_NoMemory();
@@ -101,38 +103,31 @@ static int table_set(Table *table, const int64_t *key, size_t length, PyObject *
     }
     uint64_t hash = hash_of(key, length);
     Slot *slot = table_slot(table, key, length, hash);
-    PyObject *old = slot->value;
-    Py_INCREF(value);
-    if (old == NULL) {
+    if (slot->length == 0) {
         memcpy(table->words + table->words_used, key, length * sizeof *key);
-        *slot = (Slot){hash, table->words_used, length, value};
+        slot->hash = hash;
+        slot->first = table->words_used;
+        slot->length = length;
         table->words_used += length;
         table->used++;
-    } else {
-        slot->value = value;
-        Py_DECREF(old);
     }
+    slot->value[0] = first;
+    slot->value[1] = second;
     return 0;
 }
 
 /* Forgets everything and keeps nothing. */
 static void table_free(Table *table)
 {
-    Table old = *table;
+    free(table->slots);
+    free(table->words);
     memset(table, 0, sizeof *table);
-    for (size_t i = 0; i < old.size; i++)
-        Py_XDECREF(old.slots[i].value);
-    free(old.slots);
-    free(old.words);
 }
 
-/* Forgets everything and keeps the memory, for a table that will be filled as much again. Its values are numbers
- * and tuples of numbers: to let go of them runs no foreign code. */
+/* Forgets everything and keeps the memory, for a table that will be filled as much again. */
 static void table_clear(Table *table)
 {
-    for (size_t i = 0; i < table->size; i++)
-        Py_XDECREF(table->slots[i].value);
-    if (table->size)
+    if (table->used)
         memset(table->slots, 0, table->size * sizeof *table->slots);
     table->used = table->words_used = 0;
 }

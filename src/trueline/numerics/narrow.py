@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trueline.dtypes import DType
-from trueline.numerics import widen
+from trueline.numerics.fallback import widen
 
 Array = NDArray[Any]
 

@@ -1,0 +1,1 @@
+"""The formats of other tools: what they write, read; what they read, written."""

@@ -1,0 +1,295 @@
+"""Config lines: one call a line, tensors by shape and dtype only, as PaddleAPITest keeps them by the hundred thousand.
+
+    paddle.concat(tuple(Tensor([3, 4],"float32"),Tensor([1, 4],"float32"),), axis=0, )
+    paddle.Tensor.__getitem__(Tensor([2, 117],"int64"), tuple(Ellipsis,slice(-1,None,None),), )
+    paddle.full(list[2,3,], -math.inf, dtype=Dtype(float32), )
+
+``parse_config`` reads a line, ``config_to_case`` makes a Case of it, ``write_config`` writes one. Nothing is evaluated:
+a line that is not of this language is a ``ConfigError`` that says where it stops making sense.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from trueline.cases import Case, TensorSpec
+from trueline.dtypes import DTYPES
+from trueline.errors import UsageError
+from trueline.tree import Tree, tensor_paths
+
+_API = re.compile(r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\(\s*")
+_VALUE = re.compile(
+    r"""(?:([A-Za-z_]\w*)\s*=\s*)?(?:
+      (?P<tensor>Tensor\(\s*\[([\d,\s]*)\]\s*,\s*["'](\w+)["']\s*\))
+    | (?P<integer>-?\d+)(?=\s*[,)\]])
+    | (?P<string>"[^"]*"|'[^']*')
+    | (?P<word>True|False|None|Ellipsis|\.\.\.)(?=\s*[,)\]])
+    | (?P<open>list\[|tuple\(|slice\(|complex\()
+    | (?P<dtype>(?:Dtype|VarType|type)\(\s*(?:numpy\.)?(\w+)\s*\))
+    | (?P<number>[-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|(?:math\.|float\(?['"])?(?:inf|nan)(?:['"]\))?)
+                 (?:[-+](?:[\d.]+(?:[eE][-+]?\d+)?|inf|nan)j|j)?)(?=\s*[,)\]])
+    )\s*(,?)\s*""",
+    re.VERBOSE,
+)
+_GROUPS = _VALUE.groupindex
+_SHAPE_GROUP, _DTYPE_GROUP = _GROUPS["tensor"] + 1, _GROUPS["tensor"] + 2
+_TYPE_GROUP = _GROUPS["dtype"] + 1
+_COMMA_GROUP = _VALUE.groups
+_CLOSE = re.compile(r"\s*(,?)\s*")
+_WORDS: dict[str, Tree] = {"True": True, "False": False, "None": None}
+_CLOSING = {"list[": "]", "tuple(": ")", "slice(": ")", "complex(": ")"}
+_PYTHON_TYPES = {"int": "int64", "float": "float64", "bool": "bool", "complex": "complex128", "float_": "float64"}
+"""What Paddle makes of Python's own types where a dtype is wanted."""
+
+
+class ConfigError(UsageError):
+    """A config line that cannot be read; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigTensor:
+    """One tensor of a line."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One line: the API, its arguments as a tree (``{"args": […], "kwargs": {…}}``), its tensors in order."""
+
+    api: str
+    arguments: Tree
+    tensors: tuple[ConfigTensor, ...]
+
+    @property
+    def args(self) -> list[Tree]:
+        return list(self.arguments["args"])
+
+    @property
+    def kwargs(self) -> dict[str, Tree]:
+        return dict(self.arguments["kwargs"])
+
+
+def parse_config(line: str, number: int | None = None) -> Config:
+    """Reads one line; ``number`` is its line number, for the message of a ``ConfigError``."""
+    head = _API.match(line)
+    if head is None:
+        raise _error(line, 0, number, "expected the dotted name of a function and '('")
+    reader = _Reader(line, head.end(), number)
+    args, kwargs = reader.arguments()
+    return Config(head[1], {"args": args, "kwargs": kwargs}, tuple(reader.tensors))
+
+
+def parse_configs(lines: Iterable[str]) -> Iterator[tuple[int, Config | ConfigError]]:
+    """Reads many lines: (line number, what it says or why it cannot be read). Empty lines and comments are skipped."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            yield number, parse_config(line, number)
+        except ConfigError as error:
+            yield number, error
+
+
+class _Reader:
+    """Reads the values of one line from a position on."""
+
+    __slots__ = ("line", "number", "position", "tensors")
+
+    def __init__(self, line: str, position: int, number: int | None) -> None:
+        self.line, self.position, self.number = line, position, number
+        self.tensors: list[ConfigTensor] = []
+
+    def arguments(self) -> tuple[list[Tree], dict[str, Tree]]:
+        args: list[Tree] = []
+        kwargs: dict[str, Tree] = {}
+        comma = True
+        while not self.line.startswith(")", self.position):
+            if not comma:
+                raise self._error("expected ',' or ')'")
+            name, value, comma = self._value()
+            if name is None and kwargs:
+                raise self._error("a positional argument after a named one")
+            if name is None:
+                args.append(value)
+            elif name in kwargs:
+                raise self._error(f"the argument {name} was given twice")
+            else:
+                kwargs[name] = value
+        if self.line[self.position + 1 :].strip():
+            raise self._error("something follows the closing ')'", 1)
+        return args, kwargs
+
+    def _value(self) -> tuple[str | None, Tree, bool]:
+        """One value with its name, if any, and whether a comma follows it."""
+        match = _VALUE.match(self.line, self.position)
+        if match is None:
+            raise self._error(self._complaint())
+        kind = match.lastgroup
+        start, self.position = self.position, match.end()
+        comma = bool(match[_COMMA_GROUP])
+        if match["tensor"]:
+            return match[1], self._tensor(match[_SHAPE_GROUP], match[_DTYPE_GROUP], start), comma
+        if match["integer"]:
+            return match[1], int(match["integer"]), comma
+        if kind == "string" or match["string"] is not None:
+            return match[1], match["string"][1:-1], comma
+        if match["word"]:
+            return match[1], _WORDS.get(match["word"], {"$ellipsis": True}), comma
+        if match["open"]:
+            return match[1], *self._nested(match["open"], start)
+        if match["dtype"]:
+            return match[1], {"$dtype": self._dtype(match[_TYPE_GROUP], start)}, comma
+        return match[1], self._number(match["number"], start), comma
+
+    def _tensor(self, sizes: str, dtype: str, start: int) -> Tree:
+        if dtype not in DTYPES:
+            raise self._error(f"unknown dtype {dtype!r}", start - self.position)
+        try:
+            shape = tuple(map(int, sizes.split(","))) if sizes.strip() else ()
+        except ValueError:
+            raise self._error(f"[{sizes}] is not a shape", start - self.position) from None
+        self.tensors.append(ConfigTensor(shape, dtype))
+        return {"$t": len(self.tensors) - 1}
+
+    def _nested(self, opening: str, start: int) -> tuple[Tree, bool]:
+        closing, items, comma = _CLOSING[opening], [], True
+        while not self.line.startswith(closing, self.position):
+            if not comma:
+                raise self._error(f"expected ',' or {closing!r}")
+            name, value, comma = self._value()
+            if name is not None:
+                raise self._error(f"a name ({name}=) inside {opening}")
+            items.append(value)
+        after = _CLOSE.match(self.line, self.position + 1)
+        assert after is not None, "the pattern matches nothing at least"
+        self.position = after.end()
+        return self._made(opening, items, start), bool(after[1])
+
+    def _made(self, opening: str, items: list[Tree], start: int) -> Tree:
+        if opening == "list[":
+            return items
+        if opening == "tuple(":
+            return {"$tuple": items}
+        if opening == "slice(":
+            if not 1 <= len(items) <= 3:
+                raise self._error("a slice has one to three parts", start - self.position)
+            return {"$slice": [None, *items, None] if len(items) == 1 else [*items, None][:3]}
+        plain = [_plain(item) for item in items]
+        if len(plain) != 2 or None in plain:
+            raise self._error("complex( has two numbers", start - self.position)
+        return {"$complex": plain}
+
+    def _dtype(self, name: str, start: int) -> str:
+        known = _PYTHON_TYPES.get(name, name)
+        if known not in DTYPES:
+            raise self._error(f"unknown dtype {name!r}", start - self.position)
+        return known
+
+    def _number(self, text: str, start: int) -> Tree:
+        try:
+            return _number(text)
+        except ValueError:
+            raise self._error(f"{text!r} is not a number", start - self.position) from None
+
+    def _complaint(self) -> str:
+        if self.position >= len(self.line.rstrip()):
+            return "the line ends in the middle of the call"
+        return f"not a value: {self.line[self.position : self.position + 30]!r}"
+
+    def _error(self, what: str, shift: int = 0) -> ConfigError:
+        return _error(self.line, self.position + shift, self.number, what)
+
+
+def _number(text: str) -> Tree:
+    if text.endswith("j"):
+        value = complex(text)
+        return {"$complex": [_plain(_float(value.real)), _plain(_float(value.imag))]}
+    bare = re.sub(r"""math\.|float\(|['")]""", "", text)
+    return _float(float(bare))
+
+
+def _float(value: float) -> Tree:
+    return value if math.isfinite(value) else {"$float": repr(value)}
+
+
+def _plain(item: Tree) -> Any:
+    """A part of a complex number as a tree has it: a number, or the name of one that JSON cannot say."""
+    if isinstance(item, dict):
+        return item.get("$float")
+    return item if isinstance(item, int | float) and not isinstance(item, bool) else None
+
+
+def _error(line: str, position: int, number: int | None, what: str) -> ConfigError:
+    place = f"line {number}, column {position + 1}" if number is not None else f"column {position + 1}"
+    shown = line.strip()
+    return ConfigError(f"{place}: {what}, in {shown if len(shown) <= 120 else shown[:117] + '...'}")
+
+
+def config_to_case(config: Config, seed: int = 0) -> Case:
+    """The Case of a line. Tensors of floating or complex numbers get gradients; what the numbers must be like is not
+    said here (see ``ops.domains.with_domains``)."""
+    paths = dict(tensor_paths(config.arguments))
+    tensors = []
+    for leaf, tensor in enumerate(config.tensors):
+        if leaf not in paths:
+            raise ConfigError(f"{config.api}: a tensor inside a slice cannot be executed")
+        kind = DTYPES[tensor.dtype]
+        differentiable = kind.is_float or kind.is_complex
+        tensors.append(TensorSpec(paths[leaf], tensor.dtype, tensor.shape, requires_grad=differentiable))
+    backward = any(spec.requires_grad for spec in tensors)
+    return Case(config.api, config.arguments, tuple(tensors), backward=backward, seed=seed)
+
+
+def write_config(case: Case) -> str:
+    """A Case as a config line; strides, statistics and stored content have no place in one."""
+    leaves = dict(enumerate(case.tensors))
+
+    def tensor(leaf: int) -> str:
+        spec = leaves[leaf]
+        return f'Tensor({list(spec.shape)},"{spec.dtype}")'
+
+    parts = [_written(value, tensor) for value in case.arguments.get("args", [])]
+    parts += [f"{name}={_written(value, tensor)}" for name, value in case.arguments.get("kwargs", {}).items()]
+    return f"{case.api}({''.join(part + ', ' for part in parts)})"
+
+
+def _written(tree: Tree, tensor: Callable[[int], str]) -> str:
+    if isinstance(tree, str):
+        return f"'{tree}'" if '"' in tree else f'"{tree}"'
+    if isinstance(tree, list):
+        return "list[" + "".join(_written(item, tensor) + "," for item in tree) + "]"
+    if not isinstance(tree, dict):
+        return repr(tree)
+    if "$t" in tree:
+        return tensor(tree["$t"])
+    if "$tuple" in tree or "$size" in tree:
+        items = tree["$tuple"] if "$tuple" in tree else tree["$size"]
+        return "tuple(" + "".join(_written(item, tensor) + "," for item in items) + ")"
+    return _written_special(tree, tensor)
+
+
+def _written_special(tree: dict[str, Tree], tensor: Callable[[int], str]) -> str:
+    if "$float" in tree:
+        return _SPECIAL_FLOATS[str(float(tree["$float"]))]
+    if "$complex" in tree:
+        parts = (float(part) for part in tree["$complex"])
+        return "complex(" + ",".join(_SPECIAL_FLOATS.get(str(part), repr(part)) for part in parts) + ")"
+    if "$slice" in tree:
+        return "slice(" + ",".join(_written(part, tensor) for part in tree["$slice"]) + ")"
+    if "$dtype" in tree:
+        return f"Dtype({tree['$dtype']})"
+    if "$ellipsis" in tree:
+        return "Ellipsis"
+    if "$device" in tree:
+        return f'"{tree["$device"]}"'
+    what = tree.get("$object") or tree.get("$record") or "dict"
+    raise ConfigError(f"a config line cannot hold an argument of type {what}")
+
+
+_SPECIAL_FLOATS = {"inf": "math.inf", "-inf": "-math.inf", "nan": "nan"}

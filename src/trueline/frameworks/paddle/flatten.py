@@ -1,0 +1,117 @@
+"""Argument trees of Paddle calls: found once, then known by their shape.
+
+``flatten`` turns arguments into a hashable key and a list of tensors. Equal keys mean equal trees, so the JSON of a
+tree is written once however often the call is made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any
+
+import numpy as np
+import paddle
+from paddle.base import core
+
+from trueline.frameworks.keys import ATOMS, TENSOR, Key
+
+Tensor = Any
+
+PLAIN_TENSORS = frozenset({paddle.Tensor, paddle.base.framework.EagerParamBase})
+_SIZE = type(paddle.to_tensor([1.0]).shape)
+_PLACES = tuple(
+    getattr(core, name)
+    for name in ("Place", "CPUPlace", "CUDAPlace", "CUDAPinnedPlace", "XPUPlace", "IPUPlace", "CustomPlace")
+    if hasattr(core, name)
+)
+_DTYPES = tuple(kind for kind in (paddle.dtype, core.DataType, core.VarDesc.VarType) if isinstance(kind, type))
+_TEXT_LIMIT = 80
+_LONG = 1024
+"""A list of so many plain values is data, not an argument: it is not spelled out."""
+
+
+def flatten(value: Any, leaves: list[Tensor]) -> Key:
+    """The key of a value; its tensors are appended to ``leaves`` in order."""
+    kind = type(value)
+    if kind in PLAIN_TENSORS:
+        leaves.append(value)
+        return TENSOR
+    if kind in ATOMS:
+        return (kind, value)
+    if kind is tuple or kind is list:
+        if len(value) > _LONG and type(value[0]) in ATOMS:
+            return ("$object", f"builtins.{kind.__name__}", f"{len(value)} values")
+        return (kind, tuple([flatten(item, leaves) for item in value]))
+    return flatten_other(value, kind, leaves)
+
+
+def flatten_other(value: Any, kind: type, leaves: list[Tensor]) -> Key:
+    """The key of a value that is neither a plain tensor, nor a number or text, nor a plain tuple or list."""
+    if isinstance(value, paddle.Tensor):
+        leaves.append(value)
+        return TENSOR
+    if isinstance(value, _SIZE) and kind not in (tuple, list):
+        return ("$size", tuple(value))
+    if isinstance(value, _DTYPES):
+        return ("$dtype", dtype_name(value))
+    if isinstance(value, _PLACES):
+        return ("$device", device_name(value))
+    if isinstance(value, dict):
+        return (dict, tuple([(_plain_key(key), flatten(item, leaves)) for key, item in value.items()]))
+    if isinstance(value, slice):
+        return ("$slice", tuple([flatten(part, leaves) for part in (value.start, value.stop, value.step)]))
+    if value is Ellipsis:
+        return ("$ellipsis", True)
+    if kind is complex:
+        return ("$complex", (value.real, value.imag))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        fields = zip(value._fields, value, strict=True)
+        return ("$record", _type_name(kind), tuple([(name, flatten(item, leaves)) for name, item in fields]))
+    if isinstance(value, tuple | list | set | frozenset):
+        return (tuple if isinstance(value, tuple) else list, tuple([flatten(item, leaves) for item in value]))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        parts = tuple([(name, flatten(getattr(value, name, None), leaves)) for name in names])
+        return ("$record", _type_name(kind), parts)
+    if isinstance(value, int | float):  # enumerations, numpy's own float
+        return (float, float(value)) if isinstance(value, float) else (int, int(value))
+    if isinstance(value, np.generic):
+        return flatten(value.item(), leaves) if type(value.item()) in ATOMS else ("$object", _type_name(kind), "")
+    return ("$object", _type_name(kind), _text_of(value))
+
+
+def dtype_name(value: Any) -> str:
+    """``paddle.float32`` and ``VarType.FP32`` -> ``float32``."""
+    text = str(value).rpartition(".")[2]
+    return _OLD_NAMES.get(text, text.lower())
+
+
+_OLD_NAMES = {
+    "FP16": "float16", "FP32": "float32", "FP64": "float64", "BF16": "bfloat16", "FP8_E4M3FN": "float8_e4m3fn",
+    "FP8_E5M2": "float8_e5m2",
+}  # fmt: skip
+
+
+def device_name(place: Any) -> str:
+    """``Place(gpu:0)`` -> ``gpu:0``."""
+    text = str(place)
+    return text[6:-1] if text.startswith("Place(") else text
+
+
+def _plain_key(key: Any) -> Any:
+    return key if isinstance(key, str | int) else str(key)[:_TEXT_LIMIT]
+
+
+def _type_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _text_of(value: Any) -> str:
+    """A short text that is the same in every process: nothing with an address in it."""
+    if isinstance(value, enum.Enum | type):
+        return str(value)[:_TEXT_LIMIT]
+    if hasattr(value, "dtype") and hasattr(value, "shape"):  # arrays of numpy
+        return f"{value.dtype}{list(value.shape)}"[:_TEXT_LIMIT]
+    name = getattr(value, "__qualname__", "")
+    return name[:_TEXT_LIMIT] if isinstance(name, str) else ""

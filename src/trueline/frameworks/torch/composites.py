@@ -1,0 +1,95 @@
+"""Functions of Paddle that torch has not, written with torch.
+
+A composite has Paddle's own parameter names and gives what Paddle's function gives. Rows of ``ops.mapping`` name it
+``composite.NAME``; ``composite_named`` finds it. Gradients come from torch's own autograd. ``composite.NAME_``, where
+nobody wrote it, writes the result of ``composite.NAME`` into its first argument.
+
+The functions themselves are in the modules beside this one whose names begin with ``composites_``.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, wraps
+from importlib import import_module
+from typing import Any, TypeVar
+
+import torch
+
+COMPOSITES: dict[str, Callable[..., Any]] = {}
+"""Filled by ``composite``; complete after ``composite_named`` was called once."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def composite(function: Function) -> Function:
+    """Registers a function under its own name, less one leading underscore (for names that would hide a built-in)."""
+    name = function.__name__.removeprefix("_")
+    if name in COMPOSITES:
+        raise ValueError(f"composite {name} is written twice")
+    COMPOSITES[name] = _beside_its_tensors(function)
+    return function
+
+
+def _beside_its_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with whatever tensors it makes on the device of those that it is given."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = next(_tensors_in((*args, *kwargs.values())), None)
+        if given is None or given.device.type == "cpu":
+            return function(*args, **kwargs)
+        with given.device:
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors_in(value)
+
+
+@lru_cache(maxsize=1)
+def _load() -> None:
+    import trueline.frameworks.torch as package
+
+    for module in pkgutil.iter_modules(package.__path__):
+        if module.name.startswith("composites_"):
+            import_module(f"{package.__name__}.{module.name}")
+
+
+def composite_named(name: str) -> Callable[..., Any] | None:
+    """The composite of a name without ``composite.``; None where there is none."""
+    _load()
+    found = COMPOSITES.get(name)
+    if found is None and name.endswith("_") and name[:-1] in COMPOSITES:
+        return _in_place(COMPOSITES[name[:-1]])
+    return found
+
+
+_VIEWS = frozenset(("reshape", "flatten", "squeeze", "unsqueeze", "transpose"))
+"""Composites that look at the same elements in another shape."""
+
+
+def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives its first argument what the function gives of it: the elements, or the shape."""
+    view = function.__name__ in _VIEWS
+
+    def write(*args: Any, **kwargs: Any) -> torch.Tensor:
+        if not args:
+            (name, first), *others = kwargs.items()
+            kwargs = {name: first if view else first.clone(), **dict(others)}
+        else:
+            first = args[0]
+            args = (first if view else first.clone(), *args[1:])
+        result = function(*args, **kwargs)
+        if view:
+            return first.as_strided_(result.shape, result.stride(), result.storage_offset())
+        return first.copy_(result)
+
+    return write

@@ -1,0 +1,77 @@
+"""Rows: tensors out of nothing but numbers. A floating dtype that is not said is float32 in both."""
+
+from __future__ import annotations
+
+from trueline.ops.mapping.rows import Row, row
+
+_PLACE = "name- out! device- requires_grad- pin_memory-"
+_LIKE = "name- device- requires_grad- pin_memory-"
+
+ROWS: tuple[Row, ...] = (
+    row("paddle.zeros", "composite.zeros", f"shape dtype {_PLACE}", "([2, 3])", '((2,), "int64")',
+        "(shape=[2], dtype=Dtype(float64))", "([j[1], 3])", needs="shape=constant(2)", like="torch.zeros"),
+    row("paddle.ones", "composite.ones", f"shape dtype {_PLACE}", "([2, 3])", '((2,), "int64")', '([2], dtype="bool")',
+        "(j[2])", needs="shape=constant(2)", like="torch.ones"),
+    row("paddle.full", "composite.full", f"shape fill_value dtype {_PLACE}", "([2, 3], 0.5)", '([2], 3, "int32")',
+        "([2], 3)",
+        "([2], True)", "([2, 2], -math.inf)", '([2], f[1], "float32")',
+        "([j[1], j[1]], 3)", needs="shape=constant(2)", like="torch.full"),
+    row("paddle.zeros_like", "composite.zeros_like", f"x dtype {_LIKE}", "(f[2, 3])", '(f[2], "int64")', "(i[3])",
+        like="torch.zeros_like"),
+    row("paddle.ones_like", "composite.ones_like", f"x dtype {_LIKE}", "(f[2, 3])", '(f[2], "int64")', "(i[3])",
+        like="torch.ones_like"),
+    row("paddle.full_like", "composite.full_like", f"x fill_value dtype {_LIKE}", "(f[2, 3], 0.5)",
+        '(f[2], 2, "int64")',
+        "(i[3], 7)", like="torch.full_like"),
+    row("paddle.eye", "composite.eye", f"num_rows num_columns dtype {_PLACE}", "(3)", '(3, 4, "int32")', "(j[1])",
+        needs="num_rows=constant(3) num_columns=constant(4)", like="torch.eye"),
+    row("paddle.arange", "composite.arange", "start end step dtype out! device- requires_grad- pin_memory- name-",
+        "(5)",
+        "(1, 7, 2)", "(0.0, 1.0, 0.25)", '(5, dtype="float32")', "(0, i[1])", needs="end=constant(6)",
+        like="torch.arange"),
+    row("paddle.range", "composite.range", "start end step dtype out! device- requires_grad- name-", "(1, 7, 2)",
+        like="torch.range"),
+    row("paddle.linspace", "composite.linspace", "start stop num dtype name- out! device- requires_grad-", "(0, 1, 5)",
+        '(0.0, 10.0, 4, "float64")', '(0, 10, 6, "int64")', "(f[1], f[1], j[])", needs="num=constant(5)",
+        like="torch.linspace"),
+    row("paddle.logspace", "composite.logspace", "start stop num base dtype name-", "(0, 3, 5)",
+        '(0.0, 2.0, 4, 2.0, "float64")',
+        "(f[1], f[1], j[1], f[1])", needs="num=constant(4) base=positive", like="torch.logspace"),
+    row("paddle.empty", "composite.empty", f"shape dtype {_PLACE}", "([0, 3])", like="torch.empty"),
+    row("paddle.empty_like", "torch.empty_like", f"x:input dtype {_LIKE}", "(f[0, 3])"),
+    row("paddle.to_tensor", "composite.to_tensor", "data dtype place- stop_gradient-", "([1.5, 2.5])", "([1, 2])",
+        '([1, 2], "float32")', "(3.0)", "([True, False])", like="torch.tensor"),
+    row("paddle.hann_window", "torch.hann_window",
+        "window_length periodic dtype layout- device- pin_memory- requires_grad-",
+        "(8)", "(8, False)", '(8, dtype="float64")'),
+    row("paddle.hamming_window", "torch.hamming_window",
+        "window_length periodic alpha beta dtype layout- device- pin_memory- requires_grad-", "(8)",
+        "(8, False, 0.5, 0.5)"),
+    row("paddle.blackman_window", "torch.blackman_window",
+        "window_length periodic dtype layout- device- pin_memory- requires_grad-", "(8)", "(8, False)"),
+    row("paddle.bartlett_window", "torch.bartlett_window",
+        "window_length periodic dtype layout- device- pin_memory- requires_grad-", "(8)", "(8, False)"),
+    row("paddle.kaiser_window", "torch.kaiser_window",
+        "window_length periodic beta dtype layout- device- pin_memory- requires_grad-", "(8)", "(8, False, 5.0)"),
+    row("paddle.audio.functional.get_window", "composite.get_window", "window win_length fftbins dtype", '("hann", 8)',
+        '("hamming", 9, False)', '("blackman", 8)', '("bohman", 8)', '(("general_gaussian", 1, 7), 8, False)',
+        '(("exponential", None, 1), 8, False)',
+        '(("gaussian", 2.0), 8)', '("triang", 9)', '("cosine", 8)'),
+    row("paddle.nn.utils.parameters_to_vector", "composite.parameters_to_vector", "parameters name-",
+        "([f[2, 3], f[4]])",
+        like="torch.cat"),
+    row("paddle.nn.utils.vector_to_parameters", "composite.vector_to_parameters", "vec parameters name-",
+        "(f[10], [f[2, 3], f[4]])"),
+)  # fmt: skip
+
+FROM_TORCH: tuple[Row, ...] = (
+    row("paddle.zeros", "torch.zeros", "shape:size dtype"),
+    row("paddle.ones", "torch.ones", "shape:size dtype"),
+    row("paddle.full", "torch.full", "shape:size fill_value dtype"),
+    row("paddle.zeros_like", "torch.zeros_like", "x:input dtype"),
+    row("paddle.ones_like", "torch.ones_like", "x:input dtype"),
+    row("paddle.full_like", "torch.full_like", "x:input fill_value dtype"),
+    row("paddle.eye", "torch.eye", "num_rows:n num_columns:m dtype"),
+    row("paddle.arange", "torch.arange", "start end step dtype"),
+    row("paddle.linspace", "torch.linspace", "start stop:end num:steps dtype"),
+)  # fmt: skip

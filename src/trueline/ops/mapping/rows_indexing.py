@@ -1,0 +1,77 @@
+"""Rows: taking elements from places, and writing to them."""
+
+from __future__ import annotations
+
+from trueline.ops.mapping.rows import Row, row
+
+_ALONG = "index=index({x.axis})"
+_ONCE = "index=distinct({x.axis})"
+
+ROWS: tuple[Row, ...] = (
+    row("paddle.gather", "composite.gather", "x index axis name- out!", "(f[5, 4], i[3])", "(d[5, 4], j[3], 1)",
+        "(f[5, 4], i[3, 1])", needs=_ALONG, like="torch.index_select"),
+    row("paddle.gather_nd", "composite.gather_nd", "x index name-", "(f[5, 4], i[3, 1])", "(d[5, 4, 2], i[3, 2])",
+        needs="index=index({x.smallest})", like="torch.index_select"),
+    row("paddle.index_select", "torch.index_select", "x:input index axis:dim=0 name- out!", "(f[5, 4], i[3])",
+        "(d[5, 4], j[3], 1)", needs=_ALONG, order="input dim index"),
+    row("paddle.index_sample", "composite.index_sample", "x index", "(f[3, 5], i[3, 2])", "(d[3, 5], j[3, 4])",
+        needs="index=index({x.1})", like="torch.gather"),
+    row("paddle.take", "composite.take", "x index mode name-", "(f[3, 4], i[5])", '(d[3, 4], i[2, 3], "wrap")',
+        '(f[3, 4], i[5], "clip")', needs="index=index({x.count})", like="torch.take"),
+    row("paddle.take_along_axis", "composite.take_along_axis", "arr indices axis broadcast out!",
+        "(f[3, 4], i[2, 4], 0)",
+        "(d[3, 4], i[3, 2], 1)", "(f[3, 4], i[1, 4], 0)", "(f[3, 4], i[2, 3], 1, False)",
+        needs="indices=index({arr.axis})", like="torch.take_along_dim"),
+    row("paddle.take_along_dim", "composite.take_along_axis", "arr indices axis broadcast out!",
+        "(f[3, 4], i[2, 4], 0)",
+        "(d[3, 4], i[3, 2], 1)", needs="indices=index({arr.axis})", like="torch.take_along_dim"),
+    row("paddle.put_along_axis", "composite.put_along_axis", "arr indices values axis reduce include_self broadcast",
+        "(f[3, 4], i[1, 4], 0.5, 0)", '(f[3, 4], i[2, 4], f[2, 4], 0, "add")', '(d[3, 4], i[2, 4], d[2, 4], 0, "mul")',
+        '(f[3, 4], i[2, 4], f[2, 4], 0, "amax")', '(f[3, 4], i[2, 4], f[2, 4], 0, "mean", broadcast=False)',
+        needs="indices=distinct_along({arr.axis},0)", like="torch.scatter_reduce"),
+    row("paddle.scatter", "composite.scatter", "x index updates overwrite name- out!", "(f[5, 4], i[3], f[3, 4])",
+        "(d[5, 4], i[3], d[3, 4], False)", needs="index=distinct({x.0})", like="torch.index_copy"),
+    row("paddle.scatter_nd", "composite.scatter_nd", "index updates shape name-", "(i[3, 1], f[3, 4], [5, 4])",
+        "(i[3, 2], d[3], [5, 4])", needs="index=index(4)", like="torch.index_put"),
+    row("paddle.scatter_nd_add", "composite.scatter_nd_add", "x index updates name-", "(f[5, 4], i[3, 1], f[3, 4])",
+        "(d[5, 4], i[3, 2], d[3])", needs="index=index({x.smallest})", like="torch.index_put"),
+    row("paddle.scatter_add", "torch.scatter_add", "input dim index src", "(f[3, 4], 0, i[2, 4], f[2, 4])"),
+    row("paddle.scatter_reduce", "torch.scatter_reduce", "input dim index src reduce include_self",
+        '(f[3, 4], 0, i[2, 4], f[2, 4], "sum")', '(f[3, 4], 0, i[2, 4], f[2, 4], "amax")'),
+    row("paddle.index_add", "torch.index_add", "x:input index axis:dim value:source alpha name- out!",
+        "(f[5, 4], i[3], 0, f[3, 4])", "(d[5, 4], i[2], 1, d[5, 2])", needs=_ALONG, order="input dim index source"),
+    row("paddle.index_fill", "composite.index_fill", "x index axis value name-", "(f[5, 4], i[3], 0, 0.5)",
+        "(d[5, 4], j[2], 1, -1.0)", needs=_ONCE, like="torch.index_fill"),
+    row("paddle.index_put", "composite.index_put", "x indices value accumulate name-",
+        "(f[5, 4], (i[3],), f[3, 4])", "(d[5, 4], (i[3], i[3]), d[3], True)", "(f[5, 4], (b[5, 4],), f[1])",
+        needs="indices=distinct(4)", like="torch.index_put"),
+    row("paddle.masked_select", "torch.masked_select", "x:input mask name- out!", "(f[3, 4], b[3, 4])",
+        "(d[3, 4], b[4])"),
+    row("paddle.masked_scatter", "torch.masked_scatter", "x:input mask value:source name-", "(f[3, 4], b[3, 4], f[12])",
+        "(d[3, 4], b[3, 1], d[3, 4])"),
+    row("paddle.nonzero", "composite.nonzero", "x as_tuple out!", "(i[3, 4])", "(b[3, 4])", "(b[3, 4], as_tuple=True)",
+        like="torch.nonzero"),
+    row("paddle.argwhere", "torch.argwhere", "input", "(b[3, 4])", "(i[12])"),
+    row("paddle.select_scatter", "torch.select_scatter", "x:input values:src axis:dim index name-",
+        "(f[3, 4], f[4], 0, 1)", "(d[3, 4], d[3], 1, 2)", order="input src dim index"),
+    row("paddle.slice_scatter", "composite.slice_scatter", "x value axes starts ends strides name-",
+        "(f[6, 4], f[2, 4], [0], [1], [5], [2])", "(d[3, 6], d[3, 2], [1], [2], [6], [2])", like="torch.slice_scatter"),
+    row("paddle.diagonal_scatter", "torch.diagonal_scatter", "x:input y:src offset axis1:dim1 axis2:dim2 name-",
+        "(i[3, 4], i[3])", disagreement="Paddle gives y no gradient",
+        differs=("(f[3, 4], f[3])", "(d[2, 3, 4], d[2, 3], 1, 1, 2)")),
+    row("paddle.shard_index", "composite.shard_index", "input index_num nshards shard_id ignore_value",
+        "(i[5, 1], 20, 2, 0)", "(i[5, 1], 20, 4, 3, -2)", needs="input=index({index_num})"),
+    row("paddle.tril_indices", "composite.tril_indices", "row col offset dtype", "(4, 4)", '(3, 5, 1, "int32")',
+        like="torch.tril_indices"),
+    row("paddle.triu_indices", "composite.triu_indices", "row col offset dtype", "(4)", '(3, 5, 1, "int32")',
+        like="torch.triu_indices"),
+)  # fmt: skip
+
+FROM_TORCH: tuple[Row, ...] = (
+    row("paddle.nonzero", "torch.nonzero", "x:input as_tuple"),
+    row("paddle.index_fill", "torch.index_fill", "x:input index axis:dim value", order="input dim index value"),
+    row("paddle.take", "torch.take", "x:input index"),
+    row("composite.gather", "torch.gather", "input dim index"),
+    row("composite.take_along_dim", "torch.take_along_dim", "input indices dim"),
+    row("paddle.index_put", "torch.index_put", "x:input indices value:values accumulate"),
+)  # fmt: skip
