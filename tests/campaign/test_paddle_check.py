@@ -206,3 +206,4 @@ def test_the_command_line(lines: Path, tmp_path: Path, capsys: pytest.CaptureFix
     words = ["exec", str(lines), "--target", "paddle:gpu:9", "--out", str(tmp_path / "none"), "--workers", "0"]
     assert main(words) == 2
     assert "cannot use gpu:9" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists(), "a Run in which nothing was executed stands in the way of the next try"

@@ -172,6 +172,18 @@ def test_tensors_made_inside_are_wide() -> None:
     assert run_wide(third, (draw(3),)).outputs.array == 0
 
 
+def test_whole_numbers_stay_whole_where_float64_is_the_default() -> None:
+    """As in a gold, where a call that makes indices by itself must get integers."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with WideMode():
+            assert torch.arange(3).dtype is torch.full((2,), 1).dtype is torch.int64
+            assert isinstance(torch.arange(0.0, 3.0), Wide) and isinstance(torch.full((2,), 0.5), Wide)
+    finally:
+        torch.set_default_dtype(before)
+
+
 def test_torch_keeps_its_default_type() -> None:
     run = run_wide(lambda x: (x, torch.ones(2) / 3), (draw(3),))
     assert run.outputs[1].dtype is torch.float32 and not isinstance(run.outputs[1], Wide)

@@ -91,6 +91,7 @@ def assert_same(found: np.ndarray, expected: np.ndarray) -> None:
 
 @kernels
 @ALL_DTYPES
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 def test_every_dtype(dtype: DType, reducer: GroupedReducer) -> None:
     tensors = [to_torch(ordinary(dtype, count, count), dtype) for count in (1, 31, 64, 1000, 1024, 4100)]
     if tensors[0] is None:

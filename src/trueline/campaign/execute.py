@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,7 +114,11 @@ def execute(
     with tempfile.TemporaryDirectory(prefix=".spool-", dir=folder) as spool:
         writer = RankWriter(folder, 0)
         execution = _Execution(RunOfCases(writer, Path(spool)), request, settings, inputs_rounded_to, spool)
-        execution.run(plan.cases, progress)
+        try:
+            execution.run(plan.cases, progress)
+        except BaseException as error:
+            _abandon(folder, writer, execution.certificate(0), error)
+            raise
         writer.drain()
         writer.close(asdict(execution.certificate(writer.bytes_stored)))
     if writer.failed:
@@ -123,6 +128,15 @@ def execute(
         folder, str(request.target), len(plan.cases), plan.calls, dict(execution.outcomes), dict(execution.reasons),
         plan.skipped, dict(execution.simulated), inputs_rounded_to,
     )  # fmt: skip
+
+
+def _abandon(folder: Path, writer: RankWriter, certificate: Certificate, error: BaseException) -> None:
+    """Ends a Run that was not finished. One in which nothing was executed is taken away, so that the same words can be
+    tried again."""
+    reason = f"{type(error).__name__}: {error}"
+    writer.close(asdict(replace(certificate, complete=False, stopped_because=reason)))
+    if not certificate.calls:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Execution:

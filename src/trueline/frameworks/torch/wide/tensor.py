@@ -233,7 +233,7 @@ def _compute(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     plan = _plan(function)
     if plan.random:
         return _draw(function, args, kwargs)
-    if not _has_doubles(args, kwargs) and not (plan.computed and _makes_doubles(plan, kwargs)):
+    if not _has_doubles(args, kwargs) and not (plan.computed and _makes_doubles(plan, args, kwargs)):
         return _made_by_torch(plan, function(*args, **kwargs))
     if plan.computed is None:
         return _decompose(function, args, kwargs)
@@ -260,12 +260,17 @@ def _has_doubles(args: Any, kwargs: dict[str, Any]) -> bool:
     )
 
 
-def _makes_doubles(plan: _Plan, kwargs: dict[str, Any]) -> bool:
+def _makes_doubles(plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether an operator without float64 arguments gives float64, as far as can be told before it ran."""
     dtype = kwargs.get("dtype")
-    if dtype is None and plan.factory:
+    if dtype is None and plan.factory and not (plan.name in entries.LIKE_ITS_NUMBERS and _whole(args, kwargs)):
         dtype = torch.get_default_dtype()
     return dtype in WIDE_TYPES
+
+
+def _whole(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether no number that was given is one with a fraction."""
+    return not any(isinstance(one, (float, complex)) for one in (*args, *kwargs.values()))
 
 
 def _array(value: Any) -> Any:
