@@ -253,6 +253,23 @@ def test_random_numbers_only_warn(tmp_path: Path) -> None:
         assert "scaled" in report.calls[0].reason
 
 
+@pytest.mark.parametrize("data", ["tensors", "stats"])
+def test_a_backward_follows_the_numbers_that_its_forward_drew(tmp_path: Path, data: str) -> None:
+    def calls(seed: int, gradient_seed: int) -> list[Spec]:
+        x, arrives = array(64, 64), array(64, 64, seed=9)
+        masks = [
+            ((np.random.default_rng(one).random(x.shape) > 0.1) / 0.9).astype(np.float32)
+            for one in (seed, gradient_seed)
+        ]
+        forward = Spec("torch.nn.functional.dropout", [x, 0.1], [x * masks[0]])
+        return [forward, Spec(forward.api, [arrives], [arrives * masks[1]], phase=Phase.BACKWARD, forward=forward)]
+
+    report = compare(tmp_path / "other seed", calls(1, 1), calls(2, 2), data)
+    assert [call.verdict for call in report.calls] == [Verdict.WARN, Verdict.WARN]
+    report = compare(tmp_path / "other mask", calls(1, 1), calls(1, 2), data)
+    assert [call.verdict for call in report.calls] == [Verdict.PASS, Verdict.FAIL]
+
+
 def test_one_wrong_element_among_many_is_found(tmp_path: Path) -> None:
     x = array(512, 512, seed=1)
     y = (x * 3).astype(np.float32)

@@ -78,6 +78,10 @@ def _judge_output(evidence: CallEvidence, output: TensorEvidence) -> Judgement:
         return _judge_not_finite(evidence, output, limit)
     if evidence.facts.kind is Kind.RANDOM and evidence.phase is Phase.FORWARD and output.distance > limit.total:
         return _judge_random(evidence, output, limit)
+    if evidence.facts.kind is Kind.RANDOM and output.distance > limit.total and _drew_otherwise(evidence):
+        return Judgement(
+            Verdict.WARN, f"{output.path}: its forward call drew other random numbers", limit.total, inherited=True
+        )
     if output.distance <= limit.rounding and not _spikes(output, limit):
         return Judgement(Verdict.PASS, "within rounding", limit.total)
     if limit.inherited > 0.0 and output.distance <= limit.total and not _spikes(output, limit):
@@ -134,12 +138,21 @@ def _judge_not_finite(evidence: CallEvidence, output: TensorEvidence, limit: Lim
 
 
 def _judge_random(evidence: CallEvidence, output: TensorEvidence, limit: Limit) -> Judgement:
-    drawn_alike = output.zeros_differ == 0 and output.cosine > _SAME_DIRECTION
-    if drawn_alike:
+    if _drawn_alike(output):
         return Judgement(
             Verdict.FAIL, f"{output.path}: drawn alike but scaled differently ({output.distance:.2g})", limit.total
         )
     return Judgement(Verdict.WARN, f"{output.path}: random numbers differ: were the seeds the same?", limit.total)
+
+
+def _drawn_alike(output: TensorEvidence) -> bool:
+    return output.zeros_differ == 0 and output.cosine > _SAME_DIRECTION
+
+
+def _drew_otherwise(evidence: CallEvidence) -> bool:
+    """Whether the forward call of a backward one drew other numbers on the two sides, so that its backward must too."""
+    drawn = (one for one in evidence.saved if one.path.startswith("out") and one.measured and not one.equal)
+    return evidence.phase is Phase.BACKWARD and not all(_drawn_alike(one) for one in drawn)
 
 
 def _not_measured(evidence: CallEvidence, output: TensorEvidence) -> Judgement:
