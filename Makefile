@@ -8,8 +8,9 @@ RUN := $(VENV)/bin/python
 demo: $(VENV)/ready
 	$(RUN) examples/01_drifting_loss/demo.py
 
+# A file of tests stays in one process: its tests share what is slow to make.
 test: $(VENV)/ready
-	$(RUN) -m pytest
+	$(RUN) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 bench: $(VENV)/ready
 	$(RUN) benchmarks/kernels.py
