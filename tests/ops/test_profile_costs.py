@@ -34,7 +34,7 @@ COUNTED: list[tuple[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]]] =
 ]
 
 
-@pytest.mark.parametrize(("api", "function", "args", "kwargs"), COUNTED, ids=lambda one: str(one)[:40])
+@pytest.mark.parametrize(("api", "function", "args", "kwargs"), COUNTED, ids=[row[0] for row in COUNTED])
 def test_products_cost_what_torch_counts(
     api: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
