@@ -202,8 +202,9 @@ for done in pool.run([Job(str(n), {"do": "hang"}) for n in range(2)]):
 def test_workers_die_with_their_coordinator(how: signal.Signals) -> None:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     process = subprocess.Popen(
-        [sys.executable, "-c", COORDINATOR], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-    )
+        [sys.executable, "-c", COORDINATOR], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever runs the tests may ignore it
+    )  # fmt: skip
     assert process.stdout is not None
     workers = [int(word) for line in [process.stdout.readline() for _ in range(3)] if (word := line.strip()).isdigit()]
     with contextlib.suppress(FileNotFoundError):

@@ -122,7 +122,7 @@ static int add_frame(Finder *self, PyObject *frame, PyObject *code, Words *place
 static int fill_place(Finder *self, PyObject *frame, int inside, Words *place)
 {
     int failed = 0;
-    for (int depth = 0; frame != NULL && depth < DEPTH && !failed; depth++) {
+    while (frame != NULL && place->count < 2 * DEPTH && !failed) {
         PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
         int stop = code == self->call_impl && inside;
         failed = !stop && add_frame(self, frame, code, place) < 0;
