@@ -12,9 +12,10 @@ from torch import Tensor
 from benchmarks.power.recipes import Arguments, leaves, wants_gradient
 from trueline.cases import Case, CaseMeasured, Outcome, Status, Target, TensorSpec
 from trueline.frameworks.base import ArrayIn, CannotExecute, Inputs
+from trueline.frameworks.keys import tree_of
 from trueline.frameworks.machine import executor
 from trueline.frameworks.torch.arrays import bits_of
-from trueline.frameworks.torch.flatten import flatten, tree_of
+from trueline.frameworks.torch.flatten import flatten
 from trueline.judge.checks import check_standard_named, judge_case
 from trueline.records import Verdict
 from trueline.replay import worker

@@ -263,8 +263,8 @@ def test_a_fault_of_ours_does_not_reach_the_program(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("TRUELINE_NO_KERNELS", "0")
     book = Book()
     watcher = TorchWatcher(book, Scope(data=Data.STRUCTURE))
-    monkeypatch.setattr(watcher.watch, "_enter_arguments", lambda key: 1 / 0)
-    monkeypatch.setattr(watcher.watch, "_enter_result", lambda key: 1 / 0)
+    monkeypatch.setattr(watcher.watch, "enter_arguments", lambda key: 1 / 0)
+    monkeypatch.setattr(watcher.watch, "enter_result", lambda key: 1 / 0)
     watcher.start()
     try:
         assert torch.relu(torch.tensor([-1.0, 2.0])).tolist() == [0.0, 2.0]

@@ -9,8 +9,9 @@ import torch
 
 from trueline.cases import Case, TensorSpec
 from trueline.frameworks.base import ArrayIn, ArrayOut, Inputs
+from trueline.frameworks.keys import tree_of
 from trueline.frameworks.torch.arrays import bits_of
-from trueline.frameworks.torch.flatten import flatten, tree_of
+from trueline.frameworks.torch.flatten import flatten
 from trueline.tree import tensor_paths
 
 

@@ -10,27 +10,28 @@ from trueline.tree import Tree, tensor_paths
 
 
 class Trees:
-    """The trees of a Run, by the keys of what they were made from."""
+    """The trees of a Run, by the keys of what they were made from. ``known_arguments`` and ``known_results`` may be
+    looked into; what they do not hold is to be entered."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
-        self._arguments: dict[Key, int] = {}
-        self._results: dict[Any, int] = {}
+        self.known_arguments: dict[Key, int] = {}
+        self.known_results: dict[Any, int] = {}
         self._backwards: dict[Any, tuple[int, int]] = {}
         self._paths: dict[int, list[str]] = {}
 
     def arguments(self, key: Key) -> int:
         """The tree of what a call was given; ``key`` holds the keys of its positional arguments, (name, key) of its
         named ones or None, and, for a call of a module, the names of its parameters."""
-        number = self._arguments.get(key)
-        return self._enter_arguments(key) if number is None else number
+        number = self.known_arguments.get(key)
+        return self.enter_arguments(key) if number is None else number
 
     def result(self, key: Key, first: int, changed: tuple[int, ...], arguments: int) -> int:
         """The tree of what came out, tensors numbered from ``first``: the result and the inputs that were ``changed``
         (leaf numbers in the tree ``arguments``)."""
         place = (key, first, changed, arguments if changed else 0)
-        number = self._results.get(place)
-        return self._enter_result(place, arguments) if number is None else number
+        number = self.known_results.get(place)
+        return self.enter_result(place) if number is None else number
 
     def backward(self, key: tuple[int, int, tuple[int, ...], tuple[int, ...]]) -> tuple[int, int]:
         """The trees of a backward call: the outputs whose gradients arrived, the inputs whose gradients left; ``key``
@@ -46,7 +47,8 @@ class Trees:
         self._backwards[key] = trees
         return trees
 
-    def _enter_arguments(self, key: Key) -> int:
+    def enter_arguments(self, key: Key) -> int:
+        """The number of a tree of arguments that was not seen before."""
         args, first = [], 0
         for item in key[0]:
             tree, first = tree_of(item, first)
@@ -57,16 +59,17 @@ class Trees:
         whole: dict[str, Tree] = {"args": args, "kwargs": kwargs}
         if len(key) > 2:
             whole["parameters"] = {name: {"$t": first + position} for position, name in enumerate(key[2])}
-        number = self._arguments[key] = self._define(("arguments", key), whole)
+        number = self.known_arguments[key] = self._define(("arguments", key), whole)
         return number
 
-    def _enter_result(self, place: tuple[Key, int, tuple[int, ...], int], arguments: int) -> int:
-        key, first, changed, _ = place
+    def enter_result(self, place: tuple[Key, int, tuple[int, ...], int]) -> int:
+        """The number of a tree of results that was not seen before; ``place`` as ``result`` makes it."""
+        key, first, changed, arguments = place
         tree, following = tree_of(key, first)
         whole: dict[str, Tree] = {"out": tree}
         for position, leaf in enumerate(changed):
             whole[self._paths[arguments][leaf]] = {"$t": following + position}
-        number = self._results[place] = self._define(("result", place), whole)
+        number = self.known_results[place] = self._define(("result", place), whole)
         return number
 
     def _define(self, key: Any, tree: Tree) -> int:

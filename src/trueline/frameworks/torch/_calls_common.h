@@ -14,7 +14,7 @@
     DO(requires_grad) DO(grad_fn) DO(output_nr) DO(next_functions) DO(variable) DO(_base) DO(_sequence_nr)             \
     DO(register_hook) DO(__enter__) DO(__exit__) DO(trouble) DO(modules) DO(optimizer) DO(number) DO(open)             \
     DO(functions) DO(region) DO(in_collective) DO(out) DO(inplace) DO(hand_over) DO(call_unrecorded)                   \
-    DO(raised_inside) DO(backward_context) DO(_enter_arguments) DO(_enter_result) DO(backward_trees)                   \
+    DO(raised_inside) DO(backward_context) DO(enter_arguments) DO(enter_result) DO(backward_trees)                   \
     DO(watch_backward) DO(backwards) DO(start) DO(stop) DO(step)
 
 #define DECLARE(name) static PyObject *N_##name;

@@ -89,7 +89,7 @@ static int flatten_slowly(Recorder *self, PyObject *args, PyObject *kwargs, Open
     drop_leaves(&call->inputs);
     int failed = key == NULL || add_leaves(&call->inputs, leaves) < 0;
     if (!failed) {
-        call->tree = number_under(self, self->trees, key, N__enter_arguments);
+        call->tree = number_under(self, self->trees, key, N_enter_arguments);
         failed = call->tree == -1 && PyErr_Occurred();
     }
     Py_XDECREF(leaves);
@@ -130,7 +130,7 @@ static int64_t enter_result(Recorder *self, const Open *call, PyObject *key, con
     PyObject *positions = positions_of(changed), *place = NULL;
     if (positions != NULL)
         place = Py_BuildValue("OnOL", key, call->inputs.count, positions, changed->count ? (long long)call->tree : 0LL);
-    int64_t number = place == NULL ? -1 : number_under(self, self->results, place, N__enter_result);
+    int64_t number = place == NULL ? -1 : number_under(self, self->results, place, N_enter_result);
     Py_XDECREF(positions);
     Py_XDECREF(place);
     return number;

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from trueline.frameworks import keys
 from trueline.frameworks.torch import flatten
 from trueline.frameworks.torch.graph import ACCUMULATE
 
@@ -36,7 +37,7 @@ def _load() -> Any:
             torch.Size,
             torch.dtype,
             torch.memory_format,
-            flatten.TENSOR,
+            keys.TENSOR,
             flatten.flatten_other,
             OrderedDict,
             torch.autograd.Function._register_hook,  # type: ignore[attr-defined]

@@ -12,13 +12,9 @@ from typing import Any
 
 import torch
 
-from trueline.tree import Tree
-
-TENSOR = "$t"
-Key = Any
+from trueline.frameworks.keys import ATOMS, TENSOR, Key
 
 PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
-_ATOMS = frozenset({int, float, bool, str, type(None)})
 _TEXT_LIMIT = 80
 
 
@@ -28,7 +24,7 @@ def flatten(value: Any, leaves: list[torch.Tensor]) -> Key:
     if kind in PLAIN_TENSORS:
         leaves.append(value)
         return TENSOR
-    if kind in _ATOMS:
+    if kind in ATOMS:
         return (kind, value)
     if kind is tuple or kind is list:
         return (kind, tuple([flatten(item, leaves) for item in value]))
@@ -89,52 +85,3 @@ def _text_of(value: Any) -> str:
         return str(value)[:_TEXT_LIMIT]
     name = getattr(value, "__qualname__", "")
     return name[:_TEXT_LIMIT] if isinstance(name, str) else ""
-
-
-def tree_of(key: Key, first_leaf: int = 0) -> tuple[Tree, int]:
-    """The tree behind a key, tensors numbered from ``first_leaf``; also gives the next number."""
-    if key == TENSOR:
-        return {"$t": first_leaf}, first_leaf + 1
-    kind, content = key[0], key[1]
-    if kind is float:
-        return _float_tree(content), first_leaf
-    if kind in _ATOMS:
-        return content, first_leaf
-    if kind is list:
-        return _items(content, first_leaf)
-    if kind is tuple:
-        items, first_leaf = _items(content, first_leaf)
-        return {"$tuple": items}, first_leaf
-    if kind is dict:
-        return _pairs(content, first_leaf)
-    if kind == "$record":
-        fields, first_leaf = _pairs(key[2], first_leaf)
-        return {"$record": content, "fields": fields}, first_leaf
-    if kind == "$slice":
-        parts, first_leaf = _items(content, first_leaf)
-        return {"$slice": parts}, first_leaf
-    if kind == "$object":
-        return {"$object": content, "text": key[2]}, first_leaf
-    return {kind: list(content) if isinstance(content, tuple) else content}, first_leaf
-
-
-def _items(keys: tuple[Key, ...], first_leaf: int) -> tuple[list[Tree], int]:
-    trees = []
-    for key in keys:
-        tree, first_leaf = tree_of(key, first_leaf)
-        trees.append(tree)
-    return trees, first_leaf
-
-
-def _pairs(pairs: tuple[tuple[Any, Key], ...], first_leaf: int) -> tuple[Tree, int]:
-    found = []
-    for name, key in pairs:
-        tree, first_leaf = tree_of(key, first_leaf)
-        found.append([name, tree])
-    if all(isinstance(name, str) and not name.startswith("$") for name, _ in found):
-        return dict(found), first_leaf
-    return {"$dict": found}, first_leaf
-
-
-def _float_tree(value: float) -> Tree:
-    return value if value == value and value not in (float("inf"), float("-inf")) else {"$float": str(value)}

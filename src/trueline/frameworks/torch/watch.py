@@ -13,16 +13,16 @@ import torch
 from trueline.frameworks.base import Notebook, Scope
 from trueline.frameworks.torch.backward import BackwardWatch
 from trueline.frameworks.torch.calls import fast_calls, recorder_for
-from trueline.frameworks.torch.flatten import flatten, tree_of
+from trueline.frameworks.torch.flatten import flatten
 from trueline.frameworks.torch.graph import border_of, input_edges
 from trueline.frameworks.torch.names import Trait, hidden_leaves, may_change
 from trueline.frameworks.torch.opencalls import OpenCall, thread_state
 from trueline.frameworks.torch.selection import Selection
 from trueline.frameworks.torch.stacks import Stacks
 from trueline.frameworks.torch.tensors import TensorDesk
+from trueline.frameworks.trees import Trees
 from trueline.records import Level, Role
 from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, ROLES
-from trueline.tree import Tree, tensor_paths
 
 _next_sequence = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 _grad_enabled = torch.is_grad_enabled
@@ -51,9 +51,9 @@ class Watch:
             notebook.sources.append(self.sheets.take)
         self.stacks = Stacks(notebook, self.fast)
         self.selection = Selection(scope)
-        self._trees: dict[Any, int] = {}
-        self._results: dict[Any, int] = {}
-        self._paths: dict[int, list[str]] = {}
+        self._trees = Trees(notebook)
+        self.enter_arguments, self.enter_result = self._trees.enter_arguments, self._trees.enter_result
+        self.backward_trees = self._trees.backward
         self._epoch = 0
         self._stacks_wanted = scope.stacks
         self._backward_wanted = scope.backward
@@ -63,7 +63,6 @@ class Watch:
             for text in ("recompute", "backward", "optimizer")
         }
         self._in_backward = self._contexts["backward"]
-        self._backward_trees: dict[Any, tuple[int, int]] = {}
         self.backwards: list[BackwardWatch] = []
         self._looking = False
         self._flatten = flatten if self.fast is None else self.fast.flatten
@@ -71,8 +70,8 @@ class Watch:
         self.recorder = recorder_for(
             self,
             self.fast,
-            trees=self._trees,
-            results=self._results,
+            trees=self._trees.known_arguments,
+            results=self._trees.known_results,
             input=INPUT,
             output=OUTPUT,
             level=API,
@@ -241,8 +240,7 @@ class Watch:
         if parameters:
             key = (*key, tuple(parameters))
             leaves.extend(parameters.values())
-        tree = self._trees.get(key)
-        call.tree = self._enter_arguments(key) if tree is None else tree
+        call.tree = self._trees.arguments(key)
         call.inputs = leaves
         visits: list[int] = []
         look_all = self.desk.look_all
@@ -280,10 +278,7 @@ class Watch:
             changed = self._changed(call, outputs)
             outputs += [inputs[position] for position in changed]
         first = len(inputs)
-        place = (key, first, changed, call.tree if changed else 0)
-        tree = self._results.get(place)
-        if tree is None:
-            tree = self._enter_result(place)
+        tree = self._trees.result(key, first, changed, call.tree)
         self.desk.look_all(outputs, call.number, first, OUTPUT, call.visits)
         if call.mutates and (self.state.functions or call.level == KERNEL):
             self.desk.before_change(outputs)  # mark_dirty, or autograd above a kernel, will move their version counters
@@ -388,47 +383,6 @@ class Watch:
             watch = BackwardWatch(self, call, result, border)
             if watch.waits:
                 self.backwards.append(watch)
-
-    def backward_trees(self, key: tuple[int, int, tuple[int, ...], tuple[int, ...]]) -> tuple[int, int]:
-        """The trees of a backward call: the outputs whose gradients arrived, the inputs whose gradients left."""
-        found = self._backward_trees.get(key)
-        if found is not None:
-            return found
-        arguments, result, arrived, departed = key
-        inputs, outputs = self._paths[arguments], self._paths[result]
-        arriving = {outputs[leaf - len(inputs)]: {"$t": position} for position, leaf in enumerate(arrived)}
-        leaving = {inputs[leaf]: {"$t": len(arrived) + position} for position, leaf in enumerate(departed)}
-        trees = self._define_tree(("arrived", key), arriving), self._define_tree(("departed", key), leaving)
-        self._backward_trees[key] = trees
-        return trees
-
-    def _enter_arguments(self, key: Any) -> int:
-        args, first = [], 0
-        for item in key[0]:
-            tree, first = tree_of(item, first)
-            args.append(tree)
-        kwargs: dict[str, Tree] = {}
-        for name, item in key[1] or ():
-            kwargs[name], first = tree_of(item, first)
-        whole: dict[str, Tree] = {"args": args, "kwargs": kwargs}
-        if len(key) > 2:
-            whole["parameters"] = {name: {"$t": first + position} for position, name in enumerate(key[2])}
-        number = self._trees[key] = self._define_tree(("arguments", key), whole)
-        return number
-
-    def _enter_result(self, place: tuple[Any, int, tuple[int, ...], int]) -> int:
-        key, first, changed, arguments = place
-        tree, following = tree_of(key, first)
-        whole: dict[str, Tree] = {"out": tree}
-        for position, leaf in enumerate(changed):
-            whole[self._paths[arguments][leaf]] = {"$t": following + position}
-        number = self._results[place] = self._define_tree(("result", place), whole)
-        return number
-
-    def _define_tree(self, key: Any, tree: Tree) -> int:
-        number = self.notebook.define("trees", key, lambda: [tree])
-        self._paths[number] = [path for _, path in sorted(tensor_paths(tree))]
-        return number
 
 
 def _open_again(number: int, trait: Trait, nth: int, module: int, context: int, stack: int, tree: int) -> OpenCall:
