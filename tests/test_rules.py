@@ -22,7 +22,7 @@ LAYERS = (
     {"_version", "errors", "tree"},
     {"dtypes", "records"},
     {"cases"},
-    {"events", "profiles"},
+    {"events", "groups", "overflows", "profiles"},
     {"numerics", "ops", "formats"},
     {"store"},
     {"frameworks"},

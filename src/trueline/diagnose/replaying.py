@@ -85,6 +85,27 @@ def assess(recorded: Recorded) -> Assessment:
     return max(found, key=lambda one: one.error / max(one.honest, one.roundoff * 1e-3, 1e-30))
 
 
+def exact_and_honest(recorded: Recorded, path: str) -> tuple[Array, Array | None]:
+    """One output of a call, or one of its gradients, as it would be in float64 and as an honest implementation in the
+    call's own precision gives it (None where there is none here): flat, in float64."""
+    case, inputs = _case_of(recorded)
+    machine = executor(Target(case.api.partition(".")[0], "cpu"))
+    watch = frozenset() if case.backward or path.startswith("out") else frozenset({path})
+    exact = _run(machine, case, inputs, watch, exact=True).get(path)
+    if exact is None or exact.bits is None:
+        raise Unreplayable("the replay returned other outputs than were recorded")
+    honest = _run(machine, case, inputs, watch, exact=False).get(path)
+    truth = _numbers(exact.bits, dtype_named(exact.dtype))
+    if honest is None or honest.bits is None:
+        return truth, None
+    return truth, _numbers(honest.bits, dtype_named(honest.dtype))
+
+
+def numbers_of(bits: Array, dtype: str) -> Array:
+    """Stored bits as numbers: flat, in float64 or complex128."""
+    return _numbers(np.asarray(bits), dtype_named(dtype))
+
+
 def _case_of(recorded: Recorded) -> tuple[Case, Inputs]:
     """The call as a Case, and what it was given."""
     call = recorded.call
@@ -148,9 +169,7 @@ def _parts(case: Case, done: Executed) -> Mapping[str, ArrayOut]:
     return done.gradients
 
 
-def _assessment(
-    path: str, record: TensorRecord, bits: Array, truth: ArrayOut, honest: ArrayOut | None
-) -> Assessment:
+def _assessment(path: str, record: TensorRecord, bits: Array, truth: ArrayOut, honest: ArrayOut | None) -> Assessment:
     dtype = dtype_named(record.dtype)
     assert truth.bits is not None
     if math.prod(record.shape) != truth.bits.size:

@@ -19,6 +19,20 @@ from trueline.records import Call, Frame, Statistics, TensorRecord
 from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, PHASES, ROLES, VISIT_COLUMNS, Integers
 from trueline.tree import Tree, tensor_paths
 
+EXTREMES = np.dtype(
+    [
+        ("tensor", "<i8"),
+        ("count", "<i8"),
+        ("minimum", "<f8"),
+        ("maximum", "<f8"),
+        ("nan", "<i8"),
+        ("positive_infinity", "<i8"),
+        ("negative_infinity", "<i8"),
+        ("zeros", "<i8"),
+    ]
+)
+"""The part of the statistics that overflow is about."""
+
 _FETCH = 500
 """Rows asked for in one query; SQLite allows a limited number of parameters."""
 
@@ -107,6 +121,10 @@ class Trace:
         """The rows (call, position, role, tensor, layout) of one call."""
         return self.visits[self._first_visit[position] : self._last_visit[position]]
 
+    def visit_range(self, position: int) -> tuple[int, int]:
+        """Where in ``visits`` the rows of one call lie."""
+        return int(self._first_visit[position]), int(self._last_visit[position])
+
     def path_of(self, position: int, leaf: int) -> str:
         """The path of a tensor leaf in the argument or result tree of a call."""
         arguments, result = self.columns[position, 10], self.columns[position, 11]
@@ -131,6 +149,17 @@ class Trace:
             tensor: (to_statistics(row, sketch=True), int(row["digest"]))
             for tensor, row in self.statistics_rows(tensors).items()
         }
+
+    @cached_property
+    def extremes(self) -> np.ndarray[Any, Any]:
+        """Of every tensor that has statistics, in order of their numbers, what tells whether it is in danger: see
+        ``EXTREMES``."""
+        names = ", ".join(EXTREMES.names or ())
+        rows = self._connection.execute(f"SELECT {names} FROM statistics ORDER BY tensor")
+        parts = []
+        while chunk := rows.fetchmany(50_000):  # SQLite keeps NaN as NULL
+            parts.append(np.array([tuple(np.nan if one is None else one for one in row) for row in chunk], EXTREMES))
+        return np.concatenate(parts) if parts else np.empty(0, EXTREMES)
 
     def call(self, position: int, *, statistics: bool = True) -> Call:
         """The call at a position of this trace, whole; without statistics it is cheaper."""
