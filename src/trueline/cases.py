@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -65,12 +66,15 @@ class Case:
     calls: tuple[str, ...] = ()
     module: str = ""
     source: str = ""
+    draw: int = 0
+    """Which kind of values is drawn from the seed (``ops.values``); 0 is the plain kind."""
 
     @property
     def key(self) -> str:
         """Sixteen hexadecimal digits that depend on what is executed, not on where it came from."""
         content = [self.api, self.arguments, self.backward, self.autocast, self.seed]
         content += [_identity(spec) for spec in (*self.tensors, *self.gradients)]
+        content += [f"draw {self.draw}"] if self.draw else []
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
@@ -81,13 +85,27 @@ def _identity(spec: TensorSpec) -> list[Any]:
     return [*kept, repr(spec.statistics)]
 
 
+HOW: Mapping[str, str] = {
+    "static": "paddle",
+    "cinn": "paddle",
+    "compile": "torch",
+    "amp-float16": "",
+    "amp-bfloat16": "",
+}
+"""How a Target may execute calls other than eagerly, with the framework that can; empty for both."""
+
+_SIMULATED = "simulated"
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where a Case is executed, written ``framework:device/dtype``: ``torch:cuda:0/bfloat16``, ``torch:cpu``.
 
     Without a dtype the Case keeps its own. ``overrides`` maps an API to ``module:function``, which is called in its
     place. ``simulated``, written ``paddle:cpu/bfloat16+simulated``: a call that has no kernel in the dtype is computed
-    in float32, from inputs that were rounded to it, and what comes out is rounded to it.
+    in float32, from inputs that were rounded to it, and what comes out is rounded to it. ``how``, written
+    ``paddle:gpu+static``, ``paddle:gpu+cinn`` or ``torch:cuda+compile``, has the framework make a graph of every call
+    and execute that; ``+amp-bfloat16`` executes calls under autocast. A reference is executed eagerly.
     """
 
     framework: str
@@ -95,26 +113,45 @@ class Target:
     dtype: str = ""
     overrides: Mapping[str, str] = field(default_factory=dict)
     simulated: bool = False
+    how: str = ""
 
     @classmethod
     def parse(cls, text: str, overrides: Mapping[str, str] | None = None) -> Target:
-        place, _, dtype = text.partition("/")
-        dtype, _, how = dtype.partition("+")
+        place, *words = text.split("+")
+        place, _, dtype = place.partition("/")
         framework, _, device = place.partition(":")
-        if framework not in ("torch", "paddle") or not device or "+" in device:
+        if framework not in ("torch", "paddle") or not device:
             raise UsageError(f"{text!r} is not a target; write framework:device or framework:device/dtype, for example "
                              "torch:cpu, torch:cuda:0/bfloat16 or paddle:gpu/float32")  # fmt: skip
         if dtype and not dtype_named(dtype).is_float:
             raise UsageError(f"{text!r}: {dtype} is not a floating-point type")
-        if how not in ("", "simulated"):
-            raise UsageError(f"{text!r}: after the dtype only +simulated may stand, not +{how}")
-        if how and dtype_named(dtype or "float32").itemsize >= 4:
+        simulated = _SIMULATED in words
+        if simulated and dtype_named(dtype or "float32").itemsize >= 4:
             raise UsageError(f"{text!r}: float32 simulates narrower types, for example /bfloat16+simulated")
-        return cls(framework, device, dtype_named(dtype).name if dtype else "", dict(overrides or {}), bool(how))
+        how = _how(text, framework, [word for word in words if word != _SIMULATED])
+        return cls(framework, device, dtype_named(dtype).name if dtype else "", dict(overrides or {}), simulated, how)
 
     def __str__(self) -> str:
         dtype = f"/{self.dtype}" if self.dtype else ""
-        return f"{self.framework}:{self.device}{dtype}" + ("+simulated" if self.simulated else "")
+        simulated = f"+{_SIMULATED}" if self.simulated else ""
+        return f"{self.framework}:{self.device}{dtype}{simulated}" + (f"+{self.how}" if self.how else "")
+
+    @property
+    def autocast(self) -> str:
+        """The dtype to which autocast lowers calls here; empty where it is not on."""
+        name, _, dtype = self.how.partition("-")
+        return dtype if name == "amp" else ""
+
+
+def _how(text: str, framework: str, words: list[str]) -> str:
+    """What stands after a plus sign, but for ``simulated``."""
+    if not words:
+        return ""
+    known = [name for name, owner in HOW.items() if owner in ("", framework)]
+    if len(words) > 1 or words[0] not in known:
+        choices = ", ".join(f"+{name}" for name in (_SIMULATED, *known))
+        raise UsageError(f"{text!r}: of {framework} there may be one of {choices}, not +{'+'.join(words)}")
+    return words[0]
 
 
 class Status(str, Enum):
@@ -126,6 +163,22 @@ class Status(str, Enum):
     TIMED_OUT = "timed out"
     OUT_OF_MEMORY = "out of memory"
     UNSUPPORTED = "unsupported"
+
+
+class Ending(str, Enum):
+    """What became of a Case in the end. Every case has exactly one, so that the counts add up to the cases. What was
+    executed but not compared is ``SKIPPED``, with its reason; a warning passes."""
+
+    PASS = "pass"
+    MISMATCH = "mismatch"
+    TARGET_RAISES = "target raises"
+    UNSUPPORTED = "unsupported here"
+    REFERENCE_RAISES = "reference raises"
+    HARNESS_ERROR = "harness error"
+    TIMED_OUT = "timed out"
+    CRASHED = "crashed"
+    OUT_OF_MEMORY = "out of memory"
+    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +251,34 @@ class CaseResult:
     findings: tuple[TensorFinding, ...] = ()
 
     @property
+    def ending(self) -> Ending:
+        """The one ending of this case. The process comes first (it crashed, hung or ran out of memory, whoever was to
+        blame), then the tool, then what could not be executed, then the target and the reference, and the numbers last.
+        Who is to blame is the verdict's matter: a crash in the reference ends in ``CRASHED`` too, but is no failure of
+        the target."""
+        candidate, reference = self.measured.candidate, self.measured.reference
+        if candidate.status in _DEATHS:
+            return _DEATHS[candidate.status]
+        if self.measured.skipped:
+            # Code of the tool that raised is told as an outcome that raised; what cannot be executed has none.
+            return Ending.HARNESS_ERROR if candidate.status is Status.RAISED else Ending.SKIPPED
+        if candidate.status is Status.UNSUPPORTED:
+            return Ending.UNSUPPORTED
+        if reference is not None and reference.status is not Status.RETURNED:
+            return Ending.REFERENCE_RAISES
+        if candidate.status is Status.RAISED:
+            return Ending.TARGET_RAISES
+        if self.verdict >= Verdict.FAIL:
+            return Ending.MISMATCH
+        return Ending.SKIPPED if self.verdict is Verdict.NOT_COMPARED else Ending.PASS
+
+    @property
+    def score(self) -> float | None:
+        """The worst score of its tensors; None where none has one, infinity where one is NaN."""
+        scores = [one.score for one in self.findings if one.score is not None]
+        return max((math.inf if score != score else score for score in scores), default=None)
+
+    @property
     def forward(self) -> Verdict | None:
         """The worst verdict of the outputs; None where there is none."""
         return max((one.verdict for one in self.findings if one.evidence.part == "output"), default=None)
@@ -206,6 +287,13 @@ class CaseResult:
     def backward(self) -> Verdict | None:
         """The worst verdict of the gradients; None where there is none."""
         return max((one.verdict for one in self.findings if one.evidence.part == "gradient"), default=None)
+
+
+_DEATHS = {
+    Status.CRASHED: Ending.CRASHED,
+    Status.TIMED_OUT: Ending.TIMED_OUT,
+    Status.OUT_OF_MEMORY: Ending.OUT_OF_MEMORY,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,3 +313,10 @@ class CheckInfo:
     """Calls of the sources; every one of them is a case, merged into one, or skipped with a reason."""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Calls that became no case: reason -> how many."""
+    mode: str = "accuracy"
+    """See ``campaign.modes``."""
+    passed: str = ""
+    """The word for what passed, where the mode does not say that numbers are right."""
+    draws: int = 1
+    variants: tuple[str, ...] = ()
+    strided: bool = False

@@ -18,7 +18,8 @@ import pytest
 import trueline
 from tests.helpers.synthetic import Spec, array, write_run
 from trueline.campaign.ledger import LEDGER_FILE
-from trueline.cases import Status
+from trueline.campaign.modes import Mode
+from trueline.cases import Ending, Status
 from trueline.errors import UsageError
 from trueline.records import Verdict
 
@@ -137,10 +138,10 @@ def test_only_a_death_in_the_candidate_is_a_finding(
     stage: str, verdict: Verdict, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers that die of their first case at some stage, which is all that is known of it."""
-    module = sys.modules["trueline.campaign.check"]  # the function of that name hides it
-    monkeypatch.setattr(module, "MEASURE_JOBS", "tests.campaign.test_check:dying")
     monkeypatch.setenv("TRUELINE_TEST_STAGE", stage)
-    report = trueline.check(program, target="torch:cpu", workers=1, limit=1)
+    mode = Mode("accuracy", jobs="tests.campaign.test_check:dying")
+    report = trueline.check(program, target="torch:cpu", workers=1, limit=1, mode=mode)
+    assert report.endings[Ending.CRASHED] == 1
     assert report.results[0].verdict is verdict
     assert "SIGABRT" in report.results[0].reason
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -131,3 +133,25 @@ def test_two_frameworks_are_held_against_each_other(run: Path) -> None:
     for one in report.results:
         assert set(one.measured.ratios) == set(Phase), one.reason
     assert set(report.info.versions) == {"paddle", "torch"}
+
+
+def test_config_lines_are_timed_and_kept(tmp_path: Path) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text('paddle.tanh(Tensor([64, 64],"float32"), )\npaddle.exp(Tensor([8],"float32"), )\n')
+    folder = tmp_path / "kept"
+    report = profile(lines, target="torch:cpu", threads=1, budget=0.02, out=folder)
+    assert report.timed == 2
+    with open(folder / "profile.csv", encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["API"], row["Phase"]) for row in rows] == [
+        (api, phase) for api in ("paddle.tanh", "paddle.exp") for phase in ("forward", "backward")
+    ]
+    assert all(float(row["Seconds"]) > 0 for row in rows)
+    assert json.loads((folder / "profile.json").read_text(encoding="utf-8"))["info"]["target"] == "torch:cpu"
+    with pytest.raises(UsageError, match="exists already"):
+        profile(lines, target="torch:cpu", out=folder)
+
+
+def test_graphs_are_not_timed(run: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be timed"):
+        profile(run, target="torch:cpu+compile")

@@ -105,3 +105,15 @@ def test_what_cannot_be_done_is_one_line(words: list[str], said: str, capsys: py
     assert main(["profile", *words]) == 2
     error = capsys.readouterr().err
     assert error.startswith("trueline profile: ") and said in error and error.count("\n") == 1
+
+
+def test_the_mode_of_a_check_is_a_profile(asked: dict[str, Any], tmp_path: Path) -> None:
+    words = ["--target", "paddle:cpu", "--reference", "torch:cpu", "--mode", "performance"]
+    assert main(["check", "lines.txt", *words, "--out", str(tmp_path / "p")]) == 0
+    assert (asked["target"], asked["against"], asked["out"]) == ("paddle:cpu", "torch:cpu", str(tmp_path / "p"))
+
+
+def test_what_a_profile_cannot_do_is_told(asked: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--target", "paddle:cpu", "--mode", "performance", "--draws", "3"]
+    assert main(["check", "lines.txt", *words]) == 2
+    assert "has no --draws" in capsys.readouterr().err

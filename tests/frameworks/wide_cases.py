@@ -166,6 +166,7 @@ def reductions() -> Cases:
     yield "searchsorted", lambda x, y: torch.searchsorted(x.sort()[0], y), (n(3, 5).detach(), n(3, 2).detach())
     yield "unique", lambda x: torch.unique(x.round(), return_inverse=True, return_counts=True), (n(9).detach(),)
     yield "unique_consecutive", lambda x: torch.unique_consecutive(x.round(), return_counts=True), (n(9).detach(),)
+    yield "unique along a dimension", lambda x: torch.unique(x.round(), return_counts=True, dim=0), (n(9, 1).detach(),)
 
 
 def products() -> Cases:

@@ -415,3 +415,15 @@ def test_tf32_is_named_where_it_explains_the_error(digits: int, named: bool) -> 
     assert "TF32" not in said[""].reason
     assert ("torch.backends.cuda.matmul.allow_tf32 is on" in said["tf32_matmul"].reason) is named
     assert ("torch.backends.cudnn.allow_tf32 is on" in said["tf32_cudnn"].reason) is named
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.0, Verdict.PASS), (1.02, Verdict.FAIL), (1.0 + 2.0**-7, Verdict.FAIL)]
+)
+def test_what_is_only_moved_must_be_equal(factor: float, verdict: Verdict) -> None:
+    """In bfloat16, where arithmetic would explain a few units."""
+    moved = normal(64)
+    gold = through(moved, "bfloat16")
+    evidence = measure("output", "out", rounded(gold * factor, "bfloat16"), rounded(gold, "bfloat16"), gold,
+                       dtype="bfloat16", numbers={"decided": 1.0})  # fmt: skip
+    assert Calibrated().judge_tensor(evidence, ANY).verdict is verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trueline.ops import Kind, facts_of
-from trueline.ops.accumulation import listed_operators, roundings_of, terms_of
+from trueline.ops.accumulation import gradient_terms, listed_operators, roundings_of, steps_of_position, terms_of
 from trueline.ops.binding import signature
 from trueline.ops.catalogue.language import Row, T, cases_of, op
 
@@ -63,6 +63,8 @@ def test_facts() -> None:
         (op("torch.fft.rfft", T(4, 1024)), 24, 1.0),  # where torch's kernel for CPUs is the measure
         (op("torch.linalg.cond", T(5, 5)), 24, 5.0),
         (op("torch.sum", T(400, 3), 0), 24, 1.0),
+        (op("torch.var", T(400, 3), 0), 24, 50.0),  # the mean is a sum before the sum
+        (op("torch.var", T(400, 3), 0), 11, 1.0),
     ],
     ids=lambda value: value.api if isinstance(value, Row) else str(value),
 )
@@ -70,3 +72,29 @@ def test_roundings_that_follow_each_other(row: Row, digits: int, roundings: floa
     (case,) = cases_of([row], "float32")
     shapes = {spec.path: spec.shape for spec in case.tensors}
     assert roundings_of(case.api, case.arguments, shapes, digits) == roundings
+
+
+@pytest.mark.parametrize(
+    ("row", "path", "elements", "terms"),
+    [
+        (op("torch.add", T(5, 40), T(1, 40)), "args.1", 200, 5),
+        (op("torch.add", T(5, 40), T(1, 40)), "args.0", 200, 1),
+        (op("torch.matmul", T(300, 4), T(4, 6)), "args.1", 1800, 300),
+        (op("torch.matmul", T(300, 4), T(4, 6)), "args.0", 1800, 6),
+        (op("torch.nn.functional.linear", T(300, 4), T(6, 4), T(6)), "args.2", 1800, 300),
+        (op("torch.mse_loss", T(50, 4), T(50, 4)), "args.0", 1, 1),  # each element on its own
+        (op("torch.softmax", T(8, 100), 1), "args.0", 800, 100),
+    ],
+    ids=lambda value: value.api if isinstance(value, Row) else str(value),
+)
+def test_terms_of_gradients(row: Row, path: str, elements: int, terms: int) -> None:
+    (case,) = cases_of([row], "float32")
+    shapes = {spec.path: spec.shape for spec in case.tensors}
+    assert gradient_terms(case.api, case.arguments, shapes, path, elements) == terms
+    assert roundings_of(case.api, case.arguments, shapes, 24, terms) == (terms / 8 if terms > 8 else 1.0)
+    assert roundings_of(case.api, case.arguments, shapes, 11, terms) == 1.0  # summed in float32
+
+
+def test_positions_are_as_large_as_the_tensor_is_long() -> None:
+    assert steps_of_position("torch.nn.functional.interpolate", {"args.0": (1, 3, 20, 30)}) == 900
+    assert steps_of_position("torch.add", {"args.0": (1, 3, 20, 30)}) == 1

@@ -181,6 +181,18 @@ def test_arguments_are_bound_by_torch_names() -> None:
         ('paddle.scatter(Tensor([2, 4],"float32"), Tensor([3],"int64"), Tensor([3, 4],"float32"), )',
          ["", "index(2)", ""]),
         ('paddle.abs(Tensor([3],"int64"), )', ["normal"]),
+        # An axis is one of the dimensions there are
+        ('paddle.chunk(Tensor([3, 6],"float32"), 3, axis=Tensor([1],"int64"), )', ["", "distinct(2)"]),
+        ('paddle.max(Tensor([2, 3, 4],"float32"), Tensor([2],"int64"), )', ["", "distinct(3)"]),
+        # Sizes multiply to the elements there are: the first tensor takes what the numbers leave
+        ('paddle.reshape(Tensor([12, 6],"float32"), list[Tensor([],"int32"),4,Tensor([],"int32"),], )',
+         ["", "sizes(18,1)", "sizes(1,1)"]),
+        # No more labels than frames can hold with a blank between equal ones
+        ('paddle.nn.functional.ctc_loss(Tensor([9, 2, 5],"float32"), Tensor([2, 7],"int32"), Tensor([2],"int64"), '
+         'Tensor([2],"int64"), )', ["log_probability", "index(5,1)", "lengths(9,9)", "lengths(1,4)"]),
+        ('paddle.linalg.cholesky_solve(Tensor([3, 1],"float32"), Tensor([3, 3],"float32"), True, )',
+         ["", "triangular(1)"]),
+        ('paddle.linalg.cholesky_solve(Tensor([3, 1],"float32"), Tensor([3, 3],"float32"), )', ["", "triangular(0)"]),
         ('paddle.unknown(Tensor([3],"int64"), )', [""]),
     ],
 )  # fmt: skip

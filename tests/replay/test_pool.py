@@ -16,6 +16,7 @@ import pytest
 
 from trueline.cases import Status
 from trueline.errors import UsageError
+from trueline.replay.board import IDLE, Board
 from trueline.replay.pool import Done, Job, Pool, WorkerError
 
 MAKER = "tests.replay.fakes:maker"
@@ -147,6 +148,36 @@ def test_innocent_jobs_are_done_once(tmp_path: Path) -> None:
     assert good(done)
     assert all(counts[key] == 1 for key in done if key.endswith("good"))
     assert counts["30:segfault"] == 2  # once more, alone
+
+
+def test_a_job_whose_worker_is_killed_by_others_is_done_again(tmp_path: Path) -> None:
+    """Even the first of its worker: nobody knows whom the killer meant."""
+    mark = tmp_path / "once"
+    with Pool("tests.replay.test_pool:killed_once", {"mark": str(mark)}, workers=1) as pool:
+        assert [one.answer for one in pool.run([Job("x", None)])] == ["done"]
+
+
+def killed_once(setup: dict[str, Any], announce: Any) -> Any:
+    def work(payload: Any) -> Any:
+        mark = Path(setup["mark"])
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "done"
+
+    return work
+
+
+def test_a_board_never_shows_a_job_without_its_beginning() -> None:
+    board = Board.make()
+    before = time.monotonic()
+    for number in range(1, 4):
+        board.begin(number)
+        assert board.read()[0] == number and before <= board.read()[1] <= time.monotonic()
+        board.end()
+        assert board.read()[0] == IDLE
+        assert board.read()[1] >= before  # a reader between two writes must not see a job that began at zero
+    board.close()
 
 
 def test_workers_stay_alive_and_are_few() -> None:

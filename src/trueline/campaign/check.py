@@ -1,56 +1,86 @@
-"""``check``: every call alone, on a Target, against a reference that can be trusted."""
+"""``check``: every call alone, on a Target, against a reference that can be trusted.
+
+    sources -> plan in the ledger -> jobs, the longest first -> executor -> judged -> final rows -> report
+
+Everything streams: of a million cases those in flight are in memory, and no others.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trueline._version import __version__
+from trueline.campaign.endings import endings_named
+from trueline.campaign.executors import EXECUTORS, PoolSettings, executor_for, pool_settings
 from trueline.campaign.identity import framework_version, override_identity
-from trueline.campaign.ledger import Ledger, read_check
-from trueline.campaign.machine import default_memory, default_workers, worker_environment
-from trueline.campaign.sources import Plan, Source, plan_of
-from trueline.cases import Case, CaseMeasured, CaseResult, CheckInfo, Outcome, Status, Target
-from trueline.errors import UsageError
-from trueline.events import Progress
+from trueline.campaign.ledger import PAGE, Ledger, read_info
+from trueline.campaign.modes import ACCURACY, MEASURE_JOBS, PERFORMANCE, TOLERANCE, Applied, Mode, apply_mode
+from trueline.campaign.planning import (
+    Asked,
+    Planned,
+    check_overrides_are_used,
+    plan_into,
+    refuse_unused_overrides,
+)
+from trueline.campaign.shelf import Shelf, judge_name, shelf_of
+from trueline.campaign.sources import Part, Plan, Source, parts_of, plan_of
+from trueline.campaign.variants import Wish
+from trueline.cases import Case, CaseMeasured, CaseResult, CheckInfo, Ending, Outcome, Status, Target
+from trueline.errors import TruelineError, UsageError
+from trueline.events import CaseEnded, OnCase, Progress
 from trueline.judge.checks import DEFAULT_CHECK_STANDARD, CheckStandard, check_standard_named, judge_case
 from trueline.records import Verdict
+from trueline.report.check_summary import Summary, summary_of, wrong_of
+
+if TYPE_CHECKING:
+    from trueline.replay.pool import Done, Job
 
 DEFAULT_TIMEOUT = 120.0
-MEASURE_JOBS = "trueline.replay.jobs:measuring"
-"""What workers do; by name, so that this process needs no framework."""
+
+__all__ = ["CheckReport", "PoolSettings", "check", "execute_cases", "load_check", "pool_settings"]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """A check, judged. ``folder`` is where it lies on disk, None where it was not kept."""
+    """A check, judged. ``results`` are read when they are looked at. ``folder`` is where it lies on disk, None where it
+    was not kept."""
 
     info: CheckInfo
     results: Sequence[CaseResult]
     folder: Path | None = None
 
     @property
+    def summary(self) -> Summary:
+        """Everything that is counted."""
+        return summary_of(self.results)
+
+    @property
     def verdict(self) -> Verdict:
         """The worst of all cases; NOT_COMPARED where there are none."""
-        return max((result.verdict for result in self.results), default=Verdict.NOT_COMPARED)
+        return self.summary.verdict
 
     @property
     def counts(self) -> dict[str, int]:
         """How many cases have which verdict."""
-        counts = {verdict.name: 0 for verdict in Verdict}
-        for result in self.results:
-            counts[result.verdict.name] += 1
-        return counts
+        return {verdict.name: count for verdict, count in self.summary.verdicts.items()}
 
     @property
-    def failures(self) -> list[CaseResult]:
+    def endings(self) -> dict[Ending, int]:
+        """How the cases ended; what became no case is skipped. All of them add up."""
+        found = self.summary.endings
+        return {**found, Ending.SKIPPED: found[Ending.SKIPPED] + sum(self.info.skipped.values())}
+
+    @property
+    def failures(self) -> Sequence[CaseResult]:
         """The cases that are wrong, the worst first."""
-        wrong = [result for result in self.results if result.verdict >= Verdict.FAIL]
-        return sorted(wrong, key=lambda result: -result.verdict)
+        return wrong_of(self.results)
 
 
 def check(
@@ -59,16 +89,24 @@ def check(
     target: str,
     reference: str | None = None,
     standard: str | CheckStandard = DEFAULT_CHECK_STANDARD,
+    mode: str | Mode = ACCURACY,
     overrides: Mapping[str, str] | None = None,
     ops: str | Sequence[str] | None = None,
     seed: int = 0,
+    draws: int = 1,
+    variants: Sequence[str] = (),
+    strided: bool = False,
     workers: int | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     memory: float | None = None,
+    executor: str = EXECUTORS[0],
+    address: str | None = None,
     limit: int | None = None,
     out: str | os.PathLike[str] | None = None,
+    retry: str | Sequence[Ending] = (),
     save_failures: bool = False,
     progress: Progress | None = None,
+    on_case: OnCase | None = None,
 ) -> CheckReport:
     """Executes every call of a source alone on a Target and judges its numbers.
 
@@ -77,40 +115,105 @@ def check(
 
     ``source`` is the folder of a Run, a file of config lines or a pattern of such, or several; ``ops`` are patterns of
     operators for which cases are made without any capture. ``reference`` is what is trusted: by default the target's
-    own framework on the CPU; one of another framework judges the calls that both have. ``overrides`` maps an API to
-    ``module:function``, which is called in its place. Cases run in ``workers`` processes (default: one a core; 0: in
-    this process, for debugging), each with ``timeout`` seconds and ``memory`` gigabytes. ``limit`` stops after so many
-    cases. ``out`` keeps everything in a folder and goes on there where a check was stopped; ``save_failures`` also
-    keeps inputs, outputs and a script for each failure.
+    own framework on the CPU; one of another framework judges the calls that both have. ``mode`` is one of
+    ``campaign.modes``. ``overrides`` maps an API to ``module:function``, which is called in its place.
+
+    Beside each case there are, on request, other ``draws`` of its numbers, ``variants`` ("zero-size", "big", "dtypes")
+    and the same with ``strided`` inputs. Cases run in ``workers`` processes (default: one a core; 0: in this process,
+    for debugging), each with ``timeout`` seconds and ``memory`` gigabytes, or with ``executor="ray"`` on the cluster at
+    ``address``. ``limit`` stops after so many cases. ``out`` keeps everything in a folder and goes on there where a
+    check was stopped; ``retry`` takes cases back that ended in one of these endings ("crashed,timed_out", "all") and
+    runs them again; ``save_failures`` also keeps inputs, outputs and a script for each failure. ``on_case`` is told of
+    each case that ends.
     """
-    request = request_of(target, reference, overrides, seed, source, ops)
-    judge = check_standard_named(standard)
+    asked = apply_mode(mode, target, reference, standard)
+    if asked.mode.name == PERFORMANCE:
+        raise UsageError("a check judges numbers; for times use trueline.profile")
+    request = request_of(asked.target, asked.reference, overrides, seed, source, ops, mode=asked)
+    judge = check_standard_named(asked.standard)
     if save_failures and out is None:
         raise UsageError("failures are kept in the folder of the check: give one with out=... (--out FOLDER)")
-    plan = limited(request.plan, limit)
-    settings = pool_settings(request.target, workers, timeout, memory)
+    again = endings_named(retry) if isinstance(retry, str) and retry else tuple(Ending(one) for one in retry)
+    if again and out is None:
+        raise UsageError("only a check that was kept has cases to retry: give its folder with out=... (--out FOLDER)")
+    wish = Wish(draws, tuple(variants), strided)
+    plan = Asked(request.parts, request.target, request.reference, wish, limit)
+    settings = pool_settings(request.target, workers, timeout, memory, executor, address)
     folder = None if out is None else Path(out)
-    info = request.info(plan, judge.name)
-    with Ledger(folder, request.identity) as ledger:
-        ledger.plan(plan.cases)
-        ledger.write_info(info)
-        _execute(request, plan, ledger, settings, progress)
-        results = [judged(case, measured, judge) for case, measured in ledger.rows()]
-    report = CheckReport(info, results, folder)
-    if save_failures and folder is not None:
-        from trueline.campaign.failures import save_failures as save
-
-        save(report, request.target, request.reference, judge, settings, progress)
+    try:
+        with Ledger(folder, request.identity) as ledger:
+            info = _begin(ledger, request, plan, judge, progress)
+            if again:
+                ledger.take_back(again)
+            _execute(request, asked, ledger, judge, settings, _Watch(ledger, progress, on_case))
+    except sqlite3.Error as error:
+        raise TruelineError(f"the ledger of the check cannot be written{_at(folder)}: {error}") from error
+    shelf = Shelf(folder, None if folder is not None else ledger.connection, judge, judged=True)
+    report = CheckReport(info, shelf.results(), folder)
+    if folder is not None:
+        _conclude(report, asked, request, judge, settings, progress, save_failures=save_failures)
     return report
+
+
+def _at(folder: Path | None) -> str:
+    return "" if folder is None else f" in {folder}"
 
 
 def load_check(folder: str | os.PathLike[str], standard: str | CheckStandard | None = None) -> CheckReport:
     """A check that was kept, judged by its own standard or by another one. Executes nothing."""
     path = Path(folder)
-    info, rows = read_check(path)
+    info = read_info(path)
     judge = check_standard_named(info.standard if standard is None else standard)
-    results = [judged(case, measured, judge) for case, measured in rows]
-    return CheckReport(_with_standard(info, judge.name), results, path)
+    return CheckReport(replace(info, standard=judge.name), shelf_of(path, judge).results(), path)
+
+
+def _begin(
+    ledger: Ledger, request: Request, plan: Asked, judge: CheckStandard, progress: Progress | None
+) -> CheckInfo:
+    """Plans, and has everything that ended before judged by the standard of now."""
+    try:
+        planned = plan_into(ledger, plan, progress)
+        check_overrides_are_used(ledger, plan)
+    except BaseException as error:
+        if isinstance(error, UsageError):
+            ledger.abandon()
+        raise
+    info = request.info(planned, plan, judge.name)
+    ledger.write_info(info)
+    name = judge_name(judge)
+    if name is None or ledger.get("judge") != name:
+        _judge_again(ledger, judge)
+        ledger.put("judge", name)
+        ledger.commit()
+    return info
+
+
+def _judge_again(ledger: Ledger, judge: CheckStandard) -> None:
+    from trueline.campaign.shelf import read_row
+
+    last = -1
+    while rows := ledger.connection.execute(
+        "SELECT number, count, case_json, measured_json FROM cases WHERE number > ? AND measured_json IS NOT NULL "
+        "ORDER BY number LIMIT ?", (last, PAGE),
+    ).fetchall():  # fmt: skip
+        last = rows[-1][0]
+        ledger.rewrite((row[0], read_row(row, judge)) for row in rows)
+
+
+def _conclude(
+    report: CheckReport, asked: Applied, request: Request, judge: CheckStandard, settings: PoolSettings,
+    progress: Progress | None, *, save_failures: bool,
+) -> None:  # fmt: skip
+    """What is written beside the ledger of a check that has run."""
+    assert report.folder is not None
+    if asked.mode.name == TOLERANCE:
+        from trueline.campaign.tolerances import write_tolerances
+
+        write_tolerances(report.folder)
+    if save_failures:
+        from trueline.campaign.failures import save_failures as save
+
+        save(report, request.target, request.reference, judge, settings, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +223,16 @@ class Request:
     target: Target
     reference: Target
     seed: int
-    plan: Plan
+    parts: Sequence[Part]
     framework_version: str
+    mode: Mode
+
+    @property
+    def plan(self) -> Plan:
+        """All cases at once, for whoever can hold them."""
+        plan = plan_of(self.parts)
+        refuse_unused_overrides(plan.cases, self.target)
+        return plan
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -131,14 +242,15 @@ class Request:
             "reference": str(self.reference),
             "seed": self.seed,
             "overrides": override_identity(self.target.overrides),
-            "source": list(self.plan.identity),
+            "source": [part.identity for part in self.parts],
+            "mode": str(self.mode),
             "framework version": self.framework_version,
             "version of trueline": __version__,
         }
 
-    def info(self, plan: Plan, standard: str) -> CheckInfo:
+    def info(self, planned: Planned, asked: Asked, standard: str) -> CheckInfo:
         return CheckInfo(
-            sources=plan.names,
+            sources=tuple(part.name for part in self.parts),
             target=str(self.target),
             reference=str(self.reference),
             standard=standard,
@@ -147,8 +259,13 @@ class Request:
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             tool_version=__version__,
             framework_version=self.framework_version,
-            calls=plan.calls,
-            skipped=dict(plan.skipped),
+            calls=planned.calls,
+            skipped=dict(planned.skipped),
+            mode=str(self.mode),
+            passed=self.mode.passed,
+            draws=asked.wish.draws,
+            variants=asked.wish.variants,
+            strided=asked.wish.strided,
         )
 
 
@@ -159,8 +276,10 @@ def request_of(
     seed: int,
     source: Source | Sequence[Source],
     ops: str | Sequence[str] | None,
+    *,
+    mode: Applied | None = None,
 ) -> Request:
-    """Understands what was asked for and gathers the cases."""
+    """Understands what was asked for and finds the sources."""
     candidate = Target.parse(target, overrides)
     trusted = Target.parse(reference or f"{candidate.framework}:cpu/float64")
     version = framework_version(candidate.framework)
@@ -168,23 +287,8 @@ def request_of(
         version += f", reference {trusted.framework} {framework_version(trusted.framework)}"
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     patterns = [ops] if isinstance(ops, str) else list(ops or ())
-    plan = plan_of(sources, patterns, seed, candidate)
-    _check_overrides_are_used(candidate, plan)
-    return Request(candidate, trusted, seed, plan, version)
-
-
-def _check_overrides_are_used(target: Target, plan: Plan) -> None:
-    """An override that replaces nothing would let everything pass."""
-    if not target.overrides:
-        return
-    from trueline.replay.translated import api_on
-
-    apis = {name for case in plan.cases for name in (case.api, api_on(case, target))}
-    for api in target.overrides:
-        if api not in apis:
-            near = sorted(name for name in apis if name.rpartition(".")[2] == api.rpartition(".")[2])
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise UsageError(f"the override of {api} replaces nothing: no case calls it{hint}")
+    parts = parts_of(sources, patterns, seed, candidate)
+    return Request(candidate, trusted, seed, parts, version, Mode(ACCURACY) if mode is None else mode.mode)
 
 
 def limited(plan: Plan, limit: int | None) -> Plan:
@@ -195,76 +299,114 @@ def limited(plan: Plan, limit: int | None) -> Plan:
         raise UsageError(f"the limit must be at least 1 case, not {limit}")
     left_out = sum(case.count for case in plan.cases[limit:])
     skipped = {**plan.skipped, f"left out: only {limit} cases were asked for": left_out}
-    return Plan(plan.cases[:limit], plan.calls, skipped, plan.names, plan.identity)
+    return Plan(plan.cases[:limit], plan.calls, skipped, plan.names)
 
 
-@dataclass(frozen=True, slots=True)
-class PoolSettings:
-    """How cases are executed: see ``check``; ``memory`` in bytes."""
+class _Watch:
+    """Tells of cases that ended, to whoever wants to know."""
 
-    workers: int
-    timeout: float
-    memory: int | None
-    environment: Mapping[str, str]
+    def __init__(self, ledger: Ledger, progress: Progress | None, on_case: OnCase | None) -> None:
+        self._progress = progress
+        self._on_case = on_case
+        self.left, self._cost_left = ledger.unfinished()
+        self._total = ledger.planned() if progress is not None or on_case is not None else 0
 
-
-def pool_settings(target: Target, workers: int | None, timeout: float, memory: float | None) -> PoolSettings:
-    """What was given, and for the rest what suits this machine."""
-    count = default_workers(target) if workers is None else workers
-    if memory is not None and memory <= 0:
-        raise UsageError(f"the memory must be more than 0 GB, not {memory}")
-    allowed = default_memory(count) if memory is None else int(memory * 1e9)
-    return PoolSettings(count, timeout, allowed, worker_environment(count))
+    def ended(self, result: CaseResult, cost: float) -> None:
+        self.left -= 1
+        self._cost_left = max(0.0, self._cost_left - cost)
+        done = self._total - self.left
+        if self._progress is not None:
+            self._progress("cases checked", done, self._total)
+        if self._on_case is not None:
+            ending = result.ending
+            reason = "" if ending is Ending.PASS else result.reason
+            place = result.case.calls[0] if result.case.calls else result.case.api
+            self._on_case(CaseEnded(result.case.api, place, ending.value, reason, result.measured.candidate.seconds,
+                                    done, self._total, cost, self._cost_left))  # fmt: skip
 
 
 def _execute(
-    request: Request, plan: Plan, ledger: Ledger, settings: PoolSettings, progress: Progress | None
+    request: Request, asked: Applied, ledger: Ledger, judge: CheckStandard, settings: PoolSettings, watch: _Watch
 ) -> None:
-    """Executes the cases that are not finished."""
-    finished = ledger.finished()
-    waiting = [case for case in plan.cases if case.key not in finished]
-    done = len(plan.cases) - len(waiting)
-    for measured in execute_cases(waiting, request.target, request.reference, settings):
-        ledger.record(measured)
-        done += 1
-        if progress is not None:
-            progress("cases checked", done, len(plan.cases))
+    """Executes the cases that have not ended. Each is judged when it comes back, and its row is final."""
+    if not watch.left:
+        return
+    from trueline.replay.pool import Job
+    from trueline.replay.serial import case_from_json
+
+    flying: dict[str, tuple[int, Case, float]] = {}
+
+    def jobs() -> Iterator[Job]:
+        for one in ledger.waiting():
+            content = json.loads(one.case)
+            flying[one.key] = (one.number, case_from_json(content), one.cost)
+            yield Job(one.key, content, one.cost, one.bytes)
+
+    setup = _setup(request.target, request.reference, asked.setup)
+    for done in _done(jobs(), asked.jobs, setup, settings, watch.left):
+        number, case, cost = flying.pop(done.key)
+        result = judge_case(case, _measured_of(done), judge)
+        ledger.record(number, result, None if done.fault or done.outcome is not None else done.answer)
+        watch.ended(result, cost)
 
 
 def execute_cases(
-    cases: Sequence[Case], target: Target, reference: Target, settings: PoolSettings
+    cases: Sequence[Case],
+    target: Target,
+    reference: Target,
+    settings: PoolSettings,
+    *,
+    jobs: str = MEASURE_JOBS,
+    extra: Mapping[str, Any] | None = None,
 ) -> Iterator[CaseMeasured]:
-    """Measures cases in worker processes; each is given back once, in the order in which they end."""
+    """Measures cases in worker processes, or on the cluster; each is given back once, in the order in which they
+    end."""
     if not cases:
         return
-    from trueline.replay.pool import Done, Job, Pool
-    from trueline.replay.serial import case_to_json, measured_from_json, target_to_json
+    from trueline.campaign.schedule import estimate
+    from trueline.replay.pool import Job
+    from trueline.replay.serial import case_to_json
 
-    def measured_of(done: Done) -> CaseMeasured:
-        if done.fault:
-            fault = f"fault of the tool {_STAGES.get(done.stage, 'with it')}: {done.fault}"
-            return CaseMeasured(done.key, Outcome(Status.RAISED, done.fault), skipped=fault)
-        if done.outcome is not None:
-            return _ended(done.key, done.outcome, done.stage)
-        return measured_from_json({**done.answer, "key": done.key})
+    def made() -> Iterator[Job]:
+        for case in cases:
+            cost = estimate(case, target, reference)
+            yield Job(case.key, case_to_json(case), cost.seconds, cost.bytes)
 
-    setup = {"target": target_to_json(target), "reference": target_to_json(reference)}
-    jobs = (Job(case.key, case_to_json(case)) for case in cases)
-    with Pool(
-        MEASURE_JOBS,
-        setup,
-        workers=min(settings.workers, len(cases)),
-        timeout=settings.timeout,
-        memory=settings.memory,
-        environment=settings.environment,
-    ) as pool:
-        yield from (measured_of(done) for done in pool.run(jobs))
+    for done in _done(made(), jobs, _setup(target, reference, extra or {}), settings, len(cases)):
+        yield _measured_of(done)
+
+
+def _setup(target: Target, reference: Target, extra: Mapping[str, Any]) -> dict[str, Any]:
+    from trueline.replay.serial import target_to_json
+
+    return {"target": target_to_json(target), "reference": target_to_json(reference), **extra}
+
+
+def _done(
+    jobs: Iterable[Job], maker: str, setup: Mapping[str, Any], settings: PoolSettings, most: int
+) -> Iterator[Done]:
+    with executor_for(settings, maker, setup, most=most) as executor:
+        yield from executor.run(jobs)
+
+
+def _measured_of(done: Done) -> CaseMeasured:
+    from trueline.replay.serial import measured_from_json
+
+    if done.fault:
+        fault = f"fault of the tool {_STAGES.get(done.stage, 'with it')}: {done.fault}"
+        return CaseMeasured(done.key, Outcome(Status.RAISED, done.fault), skipped=fault)
+    if done.outcome is not None:
+        return _ended(done.key, done.outcome, done.stage)
+    done.answer["key"] = done.key
+    return measured_from_json(done.answer)
 
 
 def _ended(key: str, outcome: Outcome, stage: str) -> CaseMeasured:
     """A case that ended its worker. What happens anywhere but in the candidate is no fault of the candidate."""
     if stage == "candidate":
         return CaseMeasured(key, outcome)
+    if outcome.status is Status.UNSUPPORTED:  # it was not tried
+        return CaseMeasured(key, outcome, skipped=outcome.reason)
     where = _STAGES.get(stage, "when its inputs were made")
     return CaseMeasured(key, outcome, skipped=f"{outcome.status.value} {where}: {outcome.reason}")
 
@@ -274,16 +416,3 @@ _STAGES = {
     "gold": "in the reference, in high precision",
     "measure": "when its results were measured",
 }
-
-
-def judged(case: Case, measured: CaseMeasured | None, standard: CheckStandard) -> CaseResult:
-    """A case with what a standard says of it; one that was not executed is not compared."""
-    if measured is None:
-        measured = CaseMeasured(case.key, Outcome(Status.UNSUPPORTED), skipped="not executed: the check was stopped")
-    return judge_case(case, measured, standard)
-
-
-def _with_standard(info: CheckInfo, standard: str) -> CheckInfo:
-    from dataclasses import replace
-
-    return replace(info, standard=standard)

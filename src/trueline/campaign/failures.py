@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trueline.campaign.executors import may_be_warm
 from trueline.campaign.identity import override_place
-from trueline.campaign.shrink import MOST_SECONDS, Shrunk, elements, shrink
+from trueline.campaign.shrink import MOST_ATTEMPTS, MOST_SECONDS, Shrunk, elements, shrink
 from trueline.cases import Case, CaseMeasured, CaseResult, Evidence, Outcome, Status, Target, TensorFinding
 from trueline.dtypes import dtype_named
 from trueline.events import Progress
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 FAILURES_FOLDER = "failures"
 MOST_SAVED = 50
 SAVE_JOBS = "trueline.replay.jobs:saving"
+DESCRIBE_JOBS = "trueline.replay.opinions:describing"
+"""For what has no counterpart in the reference, and cannot be executed either."""
 _DYING = (Status.CRASHED, Status.TIMED_OUT, Status.OUT_OF_MEMORY)
 _PATIENCE = 5.0
 """Seconds that a smaller form of a case which hangs is given."""
@@ -80,24 +83,43 @@ def save_failures(
 ) -> list[SavedFailure]:
     """Keeps the failures of a check that are not kept yet, at most ``MOST_SAVED``, of every API some. Each may be
     shrunk for so many seconds."""
-    from trueline.replay.pool import Pool
-
     assert report.folder is not None
     chosen = _chosen(report.failures)
     waiting = [result for result in chosen if not (_folder(report.folder, result) / "failure.json").exists()]
     if not waiting:
         return []
-    setup = {"target": target_to_json(target), "reference": target_to_json(reference)}
     saved = []
-    with Pool(
-        SAVE_JOBS, setup, workers=1, timeout=settings.timeout, memory=settings.memory, environment=settings.environment
-    ) as pool:
+    with saving_pool(target, reference, settings) as pool:
         for number, result in enumerate(waiting):
-            saver = _Saver(result, (target, reference), standard, settings, pool, _folder(report.folder, result))
-            saved.append(saver.save(seconds))
+            folder = _folder(report.folder, result)
+            saved.append(save_failure(result, (target, reference), standard, settings, pool, folder, seconds))
             if progress is not None:
                 progress("failures kept", number + 1, len(waiting))
     return saved
+
+
+def save_failure(
+    result: CaseResult,
+    targets: tuple[Target, Target],
+    standard: CheckStandard,
+    settings: PoolSettings,
+    pool: Pool,
+    folder: Path,
+    seconds: float = MOST_SECONDS,
+) -> SavedFailure:
+    """Keeps one failure in a folder, by a pool that does ``SAVE_JOBS`` for target and reference."""
+    return _Saver(result, targets, standard, settings, pool, folder).save(seconds)
+
+
+def saving_pool(target: Target, reference: Target, settings: PoolSettings, jobs: str = SAVE_JOBS) -> Pool:
+    """A worker that does what is done with failures."""
+    from trueline.replay.pool import Pool
+
+    setup = {"target": target_to_json(target), "reference": target_to_json(reference)}
+    return Pool(
+        jobs, setup, workers=1, timeout=settings.timeout, memory=settings.memory, environment=settings.environment,
+        warm=may_be_warm(setup),
+    )  # fmt: skip
 
 
 def _chosen(failures: Sequence[CaseResult]) -> list[CaseResult]:
@@ -152,7 +174,7 @@ class _Saver:
 
     def _write_script(self, seconds: float) -> SavedFailure:
         """The script of the smallest case that fails; where that one does not show it, that of the whole case."""
-        shrunk = shrink(self._result, self._attempt, seconds=seconds)
+        shrunk = shrink(self._result, self._attempt, seconds=seconds, attempts=MOST_ATTEMPTS if seconds > 0 else 0)
         whole = Shrunk(Reduction(self._case.arguments), self._result, 0)
         note = ""
         for choice in (shrunk, whole):

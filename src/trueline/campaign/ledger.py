@@ -1,8 +1,17 @@
 """What a check has done, on disk: one row a case, final once written. Only the coordinator writes.
 
-Every result is committed when it arrives, so that a check which is killed goes on where it stopped: finished cases are
-not done again. The folder remembers what was asked for; something else asked of the same folder is an error. Plain
-SQLite and JSON, for other tools to read; without a folder it lives in memory.
+    cases      what is to be executed, with what it is guessed to cost; and, once it ended, how: ending, verdict,
+               reason, score, seconds, and all that was measured. A row without an ending has not ended.
+    skips      calls and lines that became no case, each with its reason
+    flights    cases that were given out and have not come back
+    attempts   the history: what had been given out when a check was killed ("interrupted"), and endings that were taken
+               back to try again
+    meta       what was asked for, how far planning came, by what the rows were judged
+
+Results are committed together, within ``COMMIT_SECONDS``: a check that is killed loses the cases in flight, which run
+again, and nothing else. The folder remembers what was asked for; something else asked of the same folder is an error.
+Plain SQLite and JSON, for other tools to read; without a folder it lives as long as the report. How rows are read back:
+``shelf``.
 """
 
 from __future__ import annotations
@@ -10,33 +19,63 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trueline.cases import Case, CaseMeasured, CheckInfo
+from trueline.cases import CaseResult, CheckInfo, Ending
 from trueline.errors import UsageError
-from trueline.replay.serial import (
-    case_from_json,
-    case_to_json,
-    info_from_json,
-    info_to_json,
-    measured_from_json,
-    measured_to_json,
-)
+from trueline.replay.serial import info_from_json, info_to_json, measured_to_json
 
 LEDGER_FILE = "ledger.db"
 CHECK_FILE = "check.json"
 FORMAT = "trueline-check"
-VERSION = 1
+VERSION = 2
+COMMIT_SECONDS = 0.2
+PAGE = 256
+"""So many cases are read, and given out, at a time."""
+INTERRUPTED = "interrupted"
 
-_SCHEMA = """
+SCHEMA = f"""
+BEGIN;
+PRAGMA user_version = {VERSION};
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE IF NOT EXISTS cases (
-  key TEXT PRIMARY KEY, position INTEGER, api TEXT, count INTEGER, case_json TEXT,
-  status TEXT, reason TEXT, seconds REAL, measured_json TEXT);
-CREATE INDEX IF NOT EXISTS case_positions ON cases (position);
+  number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, position INTEGER, api TEXT, dtype TEXT, line TEXT,
+  count INTEGER, cost REAL, bytes INTEGER, case_json TEXT,
+  ending TEXT, verdict INTEGER, reason TEXT, score REAL, seconds REAL, simulated TEXT, measured_json TEXT);
+CREATE UNIQUE INDEX IF NOT EXISTS case_positions ON cases (position) WHERE position IS NOT NULL;
+CREATE INDEX IF NOT EXISTS case_waiting ON cases (cost DESC, number) WHERE ending IS NULL AND position IS NOT NULL;
+CREATE INDEX IF NOT EXISTS case_findings ON cases (verdict, score) WHERE verdict > 0;
+CREATE INDEX IF NOT EXISTS case_apis ON cases (api, position) WHERE position IS NOT NULL;
+CREATE INDEX IF NOT EXISTS case_simulated ON cases (simulated) WHERE simulated IS NOT NULL;
+CREATE INDEX IF NOT EXISTS case_endings ON cases (ending, verdict, count, position, seconds)
+  WHERE position IS NOT NULL;
+CREATE TABLE IF NOT EXISTS skips (number INTEGER PRIMARY KEY, place TEXT, reason TEXT, count INTEGER);
+CREATE TABLE IF NOT EXISTS flights (number INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS attempts (
+  number INTEGER, ending TEXT, verdict INTEGER, reason TEXT, seconds REAL, ended TEXT);
+CREATE INDEX IF NOT EXISTS attempt_numbers ON attempts (number);
+COMMIT;
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A case that has not ended: its row, and what it is guessed to cost."""
+
+    number: int
+    key: str
+    case: str
+    """As JSON."""
+    cost: float
+    bytes: int
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 
 class Ledger:
@@ -44,15 +83,23 @@ class Ledger:
 
     def __init__(self, folder: Path | None, identity: Mapping[str, Any]) -> None:
         self.folder = folder
+        self.fresh = folder is None or not (folder / LEDGER_FILE).exists()
         if folder is not None:
             _make_folder(folder)
-        self._connection = _connect(folder)
+        self.connection = _connect(folder)
+        self._lock = threading.RLock()
+        self._pending = False
+        self._committed = time.monotonic()
+        self._stopping = threading.Event()
         try:
-            self._connection.executescript(_SCHEMA)
+            _check_version(self.connection, folder)
+            self.connection.executescript(SCHEMA)
             self._identify(dict(identity))
+            self._land()
         except BaseException:
-            self._connection.close()
+            self.connection.close()
             raise
+        self._committer: threading.Thread | None = None
 
     def __enter__(self) -> Ledger:
         return self
@@ -60,36 +107,151 @@ class Ledger:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def plan(self, cases: Sequence[Case]) -> None:
-        """Says which cases there are. Those that an earlier, shorter or longer, plan had and this one has not are left
-        in the file but are not part of the check."""
-        rows = (
-            (case.key, position, case.api, case.count, json.dumps(case_to_json(case)))
-            for position, case in enumerate(cases)
+    def close(self) -> None:
+        """Commits; a ledger in memory stays open, for whoever reads it."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        if self._committer is not None:
+            self._committer.join()
+        self.commit()
+        if self.folder is not None:
+            self.connection.close()
+
+    def abandon(self) -> None:
+        """Takes a ledger away that was made for a check which cannot begin."""
+        self.close()
+        if self.fresh and self.folder is not None:
+            for path in self.folder.glob(f"{LEDGER_FILE}*"):
+                path.unlink()
+            if not any(self.folder.iterdir()):
+                self.folder.rmdir()
+
+    # What there is to do
+
+    def waiting(self) -> Iterator[Waiting]:
+        """The cases that have not ended, those that are guessed to take longest first. Each is in flight from when it
+        is given; few are read at a time."""
+        last: tuple[float, int] | None = None
+        while page := self._page(last):
+            last = (page[-1].cost, page[-1].number)
+            with self._lock:
+                self.connection.executemany(
+                    "INSERT OR IGNORE INTO flights VALUES (?)", [(one.number,) for one in page]
+                )
+                self.commit()
+            yield from page
+
+    def _page(self, last: tuple[float, int] | None) -> list[Waiting]:
+        """The next cases after one, in two questions that the index can answer."""
+        query = (
+            "SELECT number, key, case_json, cost, bytes FROM cases WHERE ending IS NULL AND position IS NOT NULL {} "
+            "ORDER BY cost DESC, number LIMIT ?"
         )
-        with self._connection:
-            self._connection.execute("UPDATE cases SET position = NULL")
-            self._connection.executemany(
-                "INSERT INTO cases (key, position, api, count, case_json) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key)"
-                " DO UPDATE SET position = excluded.position, count = excluded.count, case_json = excluded.case_json",
-                rows,
-            )
+        with self._lock:
+            if last is None:
+                rows = self.connection.execute(query.format(""), (PAGE,)).fetchall()
+            else:
+                rows = self.connection.execute(query.format("AND cost = ? AND number > ?"), (*last, PAGE)).fetchall()
+                if len(rows) < PAGE:
+                    more = self.connection.execute(query.format("AND cost < ?"), (last[0], PAGE - len(rows)))
+                    rows += more.fetchall()
+        return [Waiting(*row) for row in rows]
 
-    def finished(self) -> frozenset[str]:
-        """The keys of the cases that are done."""
-        rows = self._connection.execute("SELECT key FROM cases WHERE measured_json IS NOT NULL")
-        return frozenset(row[0] for row in rows)
+    def unfinished(self) -> tuple[int, float]:
+        """How many cases have not ended, and the sum of what they are guessed to cost."""
+        query = "SELECT COUNT(*), TOTAL(cost) FROM cases WHERE ending IS NULL AND position IS NOT NULL"
+        with self._lock:
+            count, cost = self.connection.execute(query).fetchone()
+        return count, cost
 
-    def record(self, measured: CaseMeasured) -> None:
-        """Writes a result down, for good."""
-        outcome = measured.candidate
-        status = "skipped" if measured.skipped else outcome.status.value
-        row = (status, measured.skipped or outcome.reason, outcome.seconds)
-        with self._connection:
-            self._connection.execute(
-                "UPDATE cases SET status = ?, reason = ?, seconds = ?, measured_json = ? WHERE key = ?",
-                (*row, json.dumps(measured_to_json(measured), separators=(",", ":")), measured.key),
+    def planned(self) -> int:
+        """How many cases there are."""
+        with self._lock:
+            found = self.connection.execute("SELECT COUNT(*) FROM cases WHERE position IS NOT NULL").fetchone()
+        return int(found[0])
+
+    # What was done
+
+    def record(self, number: int, result: CaseResult, content: Any = None) -> None:
+        """Writes a result down, for good: it is committed soon. A case that has ended already stays as it is.
+        ``content`` is what was measured as JSON, where somebody has it."""
+        found = measured_to_json(result.measured) if content is None else content
+        measured = _ENCODER.encode(found)
+        with self._lock:
+            self._writes()
+            changed = self.connection.execute(
+                "UPDATE cases SET ending = ?, verdict = ?, reason = ?, score = ?, seconds = ?, simulated = ?, "
+                "measured_json = ? WHERE number = ? AND ending IS NULL",
+                (*judgement(result), measured, number),
+            ).rowcount
+            if changed != 1:
+                raise AssertionError(f"case {number} has ended before, or is not there")
+            self.connection.execute("DELETE FROM flights WHERE number = ?", (number,))
+            if time.monotonic() - self._committed > COMMIT_SECONDS:
+                self.commit()
+
+    def commit(self) -> None:
+        """Makes everything that was written permanent."""
+        with self._lock:
+            if self.connection.in_transaction:
+                self.connection.commit()
+            self._pending = False
+            self._committed = time.monotonic()
+
+    def take_back(self, endings: Sequence[Ending]) -> int:
+        """Lets the cases with these endings be executed again; gives how many. What they ended in stays in the
+        history."""
+        names = [ending.value for ending in endings]
+        which = f"position IS NOT NULL AND ending IN ({', '.join('?' * len(names))})"
+        with self._lock:
+            self.connection.execute(
+                "INSERT INTO attempts SELECT number, ending, verdict, reason, seconds, datetime('now') FROM cases "
+                f"WHERE {which} ORDER BY position", names,
+            )  # fmt: skip
+            changed = self.connection.execute(
+                "UPDATE cases SET ending = NULL, verdict = NULL, reason = NULL, score = NULL, seconds = NULL, "
+                f"simulated = NULL, measured_json = NULL WHERE {which}", names,
+            ).rowcount  # fmt: skip
+            self.commit()
+        return changed
+
+    def rewrite(self, judgements: Iterable[tuple[int, CaseResult]]) -> None:
+        """Writes down what another standard says of cases that have ended."""
+        with self._lock:
+            self.connection.executemany(
+                "UPDATE cases SET ending = ?, verdict = ?, reason = ?, score = ?, seconds = ?, simulated = ? "
+                "WHERE number = ?",
+                ((*judgement(result), number) for number, result in judgements),
             )
+            self.commit()
+
+    def _writes(self) -> None:
+        """From the first result that is not committed on, somebody sees to it that it will be."""
+        self._pending = True
+        if self._committer is None and self.folder is not None:
+            self._committer = threading.Thread(target=self._commit_now_and_then, name="ledger", daemon=True)
+            self._committer.start()
+
+    def _commit_now_and_then(self) -> None:
+        """Results do not wait for the next one, which may take a minute."""
+        while not self._stopping.wait(COMMIT_SECONDS):
+            with self._lock:
+                if self._pending and time.monotonic() - self._committed > COMMIT_SECONDS:
+                    self.commit()
+
+    # What is remembered
+
+    def get(self, name: str) -> Any:
+        """Something remembered; None where there is nothing."""
+        with self._lock:
+            found = self.connection.execute("SELECT value FROM meta WHERE key = ?", (name,)).fetchone()
+        return None if found is None else json.loads(found[0])
+
+    def put(self, name: str, value: Any) -> None:
+        """Remembers something, as JSON, with the next commit."""
+        with self._lock:
+            self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))
 
     def write_info(self, info: CheckInfo) -> None:
         """Writes ``check.json``, whole or not at all."""
@@ -100,20 +262,12 @@ class Ledger:
         draft.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         os.replace(draft, self.folder / CHECK_FILE)
 
-    def rows(self) -> Iterator[tuple[Case, CaseMeasured | None]]:
-        """The planned cases in order, with what was measured where they are done."""
-        yield from _rows(self._connection)
-
-    def close(self) -> None:
-        self._connection.close()
-
     def _identify(self, identity: dict[str, Any]) -> None:
-        found = self._connection.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
-        if found is None:
-            with self._connection:
-                self._connection.execute("INSERT INTO meta VALUES ('identity', ?)", (json.dumps(identity),))
+        known = self.get("identity")
+        if known is None:
+            self.put("identity", identity)
+            self.commit()
             return
-        known = json.loads(found[0])
         for name in [*identity, *known]:
             if known.get(name) != json.loads(json.dumps(identity.get(name))):
                 raise UsageError(
@@ -121,48 +275,51 @@ class Ledger:
                     f"{_short(identity.get(name))}); choose another folder or remove this one"
                 )
 
+    def _land(self) -> None:
+        """What was in flight when the last coordinator ended did not come back."""
+        self.connection.execute(
+            "INSERT INTO attempts SELECT number, ?, NULL, NULL, NULL, datetime('now') FROM flights", (INTERRUPTED,)
+        )
+        self.connection.execute("DELETE FROM flights")
+        self.commit()
 
-def read_check(folder: Path) -> tuple[CheckInfo, list[tuple[Case, CaseMeasured | None]]]:
-    """A check from its folder, without running anything and without writing there."""
-    head, database = folder / CHECK_FILE, folder / LEDGER_FILE
-    if not head.exists() or not database.exists():
+
+def judgement(result: CaseResult) -> tuple[str, int, str, float | None, float, str | None]:
+    """The columns that a standard fills: ending, verdict, reason, score, seconds, simulated."""
+    candidate = result.measured.candidate
+    return (
+        result.ending.value, int(result.verdict), result.reason, result.score, candidate.seconds,
+        candidate.simulated or None,
+    )  # fmt: skip
+
+
+def read_info(folder: Path) -> CheckInfo:
+    """The head of a check that was kept."""
+    head = folder / CHECK_FILE
+    if not head.exists() or not (folder / LEDGER_FILE).exists():
         raise UsageError(f"{folder} is not a check (no {CHECK_FILE} in it); it is the folder given to check --out")
     try:
         content = json.loads(head.read_text(encoding="utf-8"))
         if content.get("format") != FORMAT or int(content["version"]) > VERSION:
             raise UsageError(f"{head} is not of a kind that this trueline reads: update it")
-        info = info_from_json(content)
-        connection = _connect(folder, read_only=True)
-        try:
-            return info, list(_rows(connection))
-        finally:
-            connection.close()
+        return info_from_json(content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{folder} is damaged: {error}") from error
-    except sqlite3.Error as error:
-        raise UsageError(f"{database} cannot be read: {error}") from error
 
 
-def _rows(connection: sqlite3.Connection) -> Iterator[tuple[Case, CaseMeasured | None]]:
-    query = "SELECT case_json, measured_json FROM cases WHERE position IS NOT NULL ORDER BY position"
-    for case_text, measured_text in connection.execute(query):
-        measured = None if measured_text is None else measured_from_json(json.loads(measured_text))
-        yield case_from_json(json.loads(case_text)), measured
-
-
-def _connect(folder: Path | None, *, read_only: bool = False) -> sqlite3.Connection:
+def _connect(folder: Path | None) -> sqlite3.Connection:
+    """A connection to write with. Whoever has it is the only one."""
     if folder is None:
-        return sqlite3.connect(":memory:")
+        return sqlite3.connect("", check_same_thread=False)  # a file once it is large, gone when it is closed
     database = folder / LEDGER_FILE
-    if read_only and not os.access(folder, os.W_OK):
-        return sqlite3.connect(f"file:{_uri_path(database)}?mode=ro&immutable=1", uri=True)
     try:
-        connection = sqlite3.connect(database, timeout=0.5)
+        connection = sqlite3.connect(database, timeout=0.5, check_same_thread=False)
         # One process at a time, so no shared memory is needed and each commit costs one write without waiting for the
         # disk: what is written survives the death of this process.
         connection.execute("PRAGMA locking_mode=EXCLUSIVE")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA cache_size=-32768")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("COMMIT")
         return connection
@@ -172,6 +329,21 @@ def _connect(folder: Path | None, *, read_only: bool = False) -> sqlite3.Connect
         raise UsageError(f"cannot open {database}: {error}") from None
     except sqlite3.DatabaseError as error:
         raise UsageError(f"{database} is damaged ({error}); remove it or choose another folder") from None
+
+
+def _check_version(connection: sqlite3.Connection, folder: Path | None) -> None:
+    version = ledger_version(connection)
+    if version not in (0, VERSION):
+        age = "an older" if version < VERSION else "a newer"
+        raise UsageError(f"{folder} holds a check of {age} trueline, which this one cannot go on with (trueline report "
+                         "reads it); choose another folder")  # fmt: skip
+
+
+def ledger_version(connection: sqlite3.Connection) -> int:
+    """The version of a ledger, 0 where there is none yet. The first one did not say."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    tables = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'cases'").fetchone()
+    return 1 if version == 0 and tables is not None else version
 
 
 def _make_folder(folder: Path) -> None:
@@ -185,9 +357,3 @@ def _make_folder(folder: Path) -> None:
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _uri_path(path: Path) -> str:
-    from urllib.parse import quote
-
-    return quote(str(path.absolute()))

@@ -32,6 +32,11 @@ def default_memory(workers: int) -> int | None:
     return None if available is None else int(_SHARE * available / max(workers, 1))
 
 
+def default_budget() -> int | None:
+    """Bytes that all workers together may use; None where the machine does not tell."""
+    return default_memory(1)
+
+
 def worker_environment(workers: int) -> dict[str, str]:
     """Shares the cores among the workers, unless the user has said how many threads there are to be, and has their
     frameworks say what is raised once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -36,6 +36,7 @@ from trueline.records import Verdict
 from trueline.replay.timing_rounds import Pace, Side, time_case
 
 DEFAULT_BUDGET = 1.0
+CSV_FILE, JSON_FILE = "profile.csv", "profile.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ def profile(
     step_seconds: float | None = None,
     check_folder: Source | None = None,
     with_check: bool = False,
+    out: Source | None = None,
     progress: Progress | None = None,
 ) -> ProfileReport:
     """Times every call of a source on a Target, forward and backward, and counts its memory.
@@ -103,7 +105,8 @@ def profile(
     ``limit_memory`` times as much memory. ``threads`` are those of each worker (default: all cores), ``budget`` the
     seconds after which a case that will not hold still is left. ``step_seconds`` is how long the step takes by itself,
     to say how much of it the sum of its calls explains. ``check_folder`` joins the verdicts of a check that was kept;
-    ``with_check`` runs one. Other options as in ``check``.
+    ``with_check`` runs one. ``out`` is a new folder for ``profile.csv``, in which every case stands as soon as it was
+    timed, and ``profile.json``. Other options as in ``check``.
     """
     limits = _limits(limit_time, limit_memory, budget, threads)
     request = request_of(target, None, overrides, seed, source, ops)
@@ -114,12 +117,13 @@ def profile(
     used = threads or cores()
     allowed = default_memory(len(targets)) if memory is None else int(memory * 1e9)
     results = []
-    with _sides(targets, used, timeout, allowed) as sides:
+    with _kept(out) as kept, _sides(targets, used, timeout, allowed) as sides:
         rooflines = _rooflines(plan.cases, sides)
         pace = Pace(budget=budget, limit=limits.time)
         for number, case in enumerate(plan.cases):
             measured = _with_costs(time_case(case, sides, pace), targets, rooflines)
             results.append(_judged(measured, limits, accuracy))
+            kept(results[-1])
             if progress is not None:
                 progress("cases timed", number + 1, len(plan.cases))
     info = replace(
@@ -131,7 +135,33 @@ def profile(
         step_seconds=step_seconds,
         check=str(check_folder) if check_folder is not None else "checked along with it" if with_check else "",
     )
-    return ProfileReport(info, sorted(results, key=lambda one: -(one.total if against is None else one.lost)))
+    report = ProfileReport(info, sorted(results, key=lambda one: -(one.total if against is None else one.lost)))
+    if out is not None:
+        _keep_whole(report, Path(out))
+    return report
+
+
+@contextmanager
+def _kept(out: Source | None) -> Iterator[Callable[[CaseProfile], object]]:
+    """What writes down a case that was timed."""
+    if out is None:
+        yield lambda result: None
+        return
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} exists already; choose another folder for this profile or remove the old one")
+    from trueline.report.profile_csv import ProfileTable
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / CSV_FILE, "w", encoding="utf-8", newline="") as stream:
+        yield ProfileTable(stream).add
+
+
+def _keep_whole(report: ProfileReport, folder: Path) -> None:
+    from trueline.report.profile_json import write_profile_json
+
+    with open(folder / JSON_FILE, "w", encoding="utf-8") as stream:
+        write_profile_json(report.info, report.results, report.verdict, stream)
 
 
 def _info(plan: Plan, targets: Sequence[Target], rooflines: Sequence[Roofline]) -> ProfileInfo:
@@ -156,6 +186,8 @@ def _check_targets(targets: Sequence[Target]) -> None:
     for one in targets:
         if one.simulated:
             raise UsageError(f"{one} computes in float32 what it rounds: its times are those of no {one.dtype} kernel")
+        if one.how:
+            raise UsageError(f"{one} cannot be timed: times are those of eager calls, without +{one.how}")
 
 
 def _limits(time: float, memory: float, budget: float, threads: int | None) -> Limits:

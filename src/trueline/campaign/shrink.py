@@ -113,7 +113,7 @@ class _Search:
             if found == size
         }
         made = self._cut(places)
-        arguments = _resized(made.arguments, size, cut[1] - cut[0])
+        arguments = resized(made.arguments, size, cut[1] - cut[0])
         choices = [made] if arguments == made.arguments else [replace(made, arguments=arguments), made]
         yield from choices
         if not made.within and any(dtype_named(spec.dtype).kind in "iu" for spec in self._case.tensors):
@@ -153,16 +153,16 @@ def _without(arguments: Tree, name: str) -> Tree:
     return {**arguments, "kwargs": kept}
 
 
-def _resized(tree: Tree, size: int, left: int) -> Tree:
+def resized(tree: Tree, size: int, left: int) -> Tree:
     """A tree in which the integer ``size`` is ``left`` wherever it stands."""
     if isinstance(tree, bool):
         return tree
     if isinstance(tree, int):
         return left if tree == size else tree
     if isinstance(tree, list):
-        return [_resized(item, size, left) for item in tree]
+        return [resized(item, size, left) for item in tree]
     if isinstance(tree, dict) and "$t" not in tree:
-        return {key: _resized(value, size, left) for key, value in tree.items()}
+        return {key: resized(value, size, left) for key, value in tree.items()}
     return copy.copy(tree)
 
 

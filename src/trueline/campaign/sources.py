@@ -1,15 +1,20 @@
-"""What is to be checked: the cases of Runs, config lines and the operator catalogue, merged, with nothing lost."""
+"""What is to be checked: the cases of Runs, config lines and the operator catalogue, one after the other.
+
+A source is one or more **parts**: a Run, a file, a pattern of operators. A part gives its items in order, each with a
+mark from which on it can be read again later: a million lines are never in memory at once, and what was read once need
+not be read again. An item is a case or, where a call or a line cannot be one, the reason; none is lost.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from glob import glob
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from trueline.cases import Case, Target
 from trueline.errors import UsageError
@@ -19,47 +24,63 @@ if TYPE_CHECKING:
     from trueline.formats.configs import Config
 
 Source = str | os.PathLike[str]
+Mark = tuple[int, int]
+"""How many items, or lines, of a part have been read, and the byte where the next one begins."""
+START: Mark = (0, 0)
 
 _STRIDE = 0x9E3779B97F4A7C15
 """Odd and large: other seeds give other numbers everywhere."""
 _MOST_TOLD = 20
 """Of the lines of a file that cannot be read, so many are told one by one."""
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The cases of all sources. ``calls`` of the sources are each part of a case or counted in ``skipped`` by reason;
-    ``identity`` tells these sources from others of the same name."""
+class Skip:
+    """``count`` calls, or one line, that became no case. ``place`` is where it stands, empty where there are many."""
 
-    cases: tuple[Case, ...]
-    calls: int
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    names: tuple[str, ...] = ()
-    identity: tuple[str, ...] = ()
+    reason: str
+    count: int = 1
+    place: str = ""
+    unread: bool = False
+    """A line that is no config."""
 
 
-def plan_of(sources: Sequence[Source], ops: Sequence[str], seed: int, target: Target) -> Plan:
-    """Gathers the cases of all sources. Cases that are the same are one, with the sum of their counts."""
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a part gives: a case, or why there is none; and from where on to read the next one."""
+
+    content: Case | Skip
+    mark: Mark
+
+
+class Part(Protocol):
+    """One source. ``identity`` tells it from others of the same name."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def identity(self) -> str: ...
+
+    def items(self, start: Mark = START) -> Iterator[Item]:
+        """What it holds, from a mark on."""
+
+    def calls(self, start: Mark = START) -> int:
+        """How many calls, or lines, there are from a mark on."""
+
+
+def parts_of(sources: Sequence[Source], ops: Sequence[str], seed: int, target: Target) -> list[Part]:
+    """The parts of all sources. What cannot be a source is an error now, not when it is read."""
     if not sources and not ops:
         raise UsageError("no source: give the folder of a Run, a file of config lines, or operators "
                          "(--ops 'torch.nn.functional.*')")  # fmt: skip
-    parts = [_cases_of(path, seed, target) for source in sources for path in _paths_of(source)]
-    parts += [_cases_of_operators(pattern, seed, target) for pattern in ops]
-    merged: dict[str, Case] = {}
-    skipped: dict[str, int] = {}
-    for part in parts:
-        for case in part.cases:
-            known = merged.get(case.key)
-            merged[case.key] = case if known is None else replace(known, count=known.count + case.count)
-        for reason, count in part.skipped.items():
-            skipped[reason] = skipped.get(reason, 0) + count
-    return Plan(
-        tuple(merged.values()),
-        sum(part.calls for part in parts),
-        skipped,
-        tuple(name for part in parts for name in part.names),
-        tuple(name for part in parts for name in part.identity),
-    )
+    paths = [path for source in sources for path in _paths_of(source)]
+    parts: list[Part] = [
+        ConfigPart.of(path, seed, target) if path.is_file() else _part_of_run(path, seed, target) for path in paths
+    ]
+    parts += [_part_of_operators(pattern, seed, target) for pattern in ops]
+    return parts
 
 
 def _paths_of(source: Source) -> list[Path]:
@@ -73,66 +94,34 @@ def _paths_of(source: Source) -> list[Path]:
     return found
 
 
-def _cases_of(path: Path, seed: int, target: Target) -> Plan:
-    return _cases_of_configs(path, seed, target) if path.is_file() else _cases_of_run(path, seed, target)
+@dataclass(frozen=True, slots=True)
+class ListedPart:
+    """Items that are few enough to be held: of a Run, whose calls were merged, or of the catalogue."""
+
+    name: str
+    identity: str
+    contents: tuple[Case | Skip, ...]
+
+    def items(self, start: Mark = START) -> Iterator[Item]:
+        for position, content in enumerate(self.contents[start[0] :], start[0] + 1):
+            yield Item(content, (position, 0))
+
+    def calls(self, start: Mark = START) -> int:
+        return sum(content.count for content in self.contents[start[0] :])
 
 
-def _cases_of_run(path: Path, seed: int, target: Target) -> Plan:
+def _part_of_run(path: Path, seed: int, target: Target) -> Part:
     from trueline.replay.cases import cases_from_run
     from trueline.store import open_run
 
     with open_run(path) as run:
         created = f"{path.resolve()} of {run.info.created}"
     planned = cases_from_run(path, seed=seed, overridden=tuple(target.overrides))
-    return Plan(tuple(planned.cases), planned.calls, dict(planned.skipped), (str(path),), (created,))
+    skipped = (Skip(reason, count) for reason, count in planned.skipped.items())
+    return ListedPart(str(path), created, (*planned.cases, *skipped))
 
 
-def _cases_of_configs(path: Path, seed: int, target: Target) -> Plan:
-    """The lines of a file, a case each. A line that cannot be read is skipped and told; a file in which none can be
-    read is an error."""
-    from trueline.formats.configs import ConfigError, parse_configs
-
-    content = path.read_bytes()
-    try:
-        lines = content.decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is neither a Run nor a file of config lines: {error}") from None
-    cases: list[Case] = []
-    skipped: dict[str, int] = {}
-    unread: list[str] = []
-    for number, config in parse_configs(lines):
-        place = f"{path}:{number}"
-        try:
-            if isinstance(config, ConfigError):
-                raise config
-            case = _case_of_config(config, lines[number - 1], place, seed)
-        except ConfigError as error:
-            unread.append(f"{place} cannot be read: {error}")
-            continue
-        reason = case_refusal(case, tuple(target.overrides))
-        if reason:
-            skipped[reason] = skipped.get(reason, 0) + 1
-        else:
-            cases.append(case)
-    if unread and not cases and not skipped:
-        raise UsageError(f"{path} has no line that can be read; the first: {unread[0]}")
-    skipped.update(dict.fromkeys(unread[:_MOST_TOLD], 1))
-    if len(unread) > _MOST_TOLD:
-        skipped[f"more lines of {path} cannot be read"] = len(unread) - _MOST_TOLD
-    calls = len(cases) + sum(skipped.values())
-    return Plan(tuple(cases), calls, skipped, (str(path),), (f"{path.resolve()} {sha256(content).hexdigest()[:16]}",))
-
-
-def _case_of_config(config: Config, line: str, place: str, seed: int) -> Case:
-    from trueline.formats.configs import config_to_case
-    from trueline.ops.domains import with_domains
-
-    number = int.from_bytes(sha256(f"{seed} {line.strip()}".encode()).digest()[:8], "little") >> 1
-    case = with_domains(config_to_case(config, number))
-    return replace(case, calls=(place,))
-
-
-def _cases_of_operators(pattern: str, seed: int, target: Target) -> Plan:
+def _part_of_operators(pattern: str, seed: int, target: Target) -> Part:
     """Operators of the catalogue or, where Paddle's are meant, of the mapping, whose rows have examples."""
     known = pattern.partition(".")[0]
     if known == "paddle" or (known != "torch" and target.framework == "paddle"):
@@ -142,7 +131,7 @@ def _cases_of_operators(pattern: str, seed: int, target: Target) -> Plan:
 
         made = catalogue_cases(pattern, target.dtype or "float32")
         cases = [replace(case, seed=(case.seed + seed * _STRIDE) % 2**63) for case in made]
-    return Plan(tuple(cases), len(cases), {}, (f"ops {pattern}",), (f"ops {pattern}",))
+    return ListedPart(f"ops {pattern}", f"ops {pattern}", tuple(cases))
 
 
 def _examples(pattern: str, seed: int) -> list[Case]:
@@ -156,3 +145,124 @@ def _examples(pattern: str, seed: int) -> list[Case]:
                          "for example paddle.nn.functional.gelu")  # fmt: skip
     lines = [line for row in chosen for line in row.examples]
     return [_case_of_config(parse_config(line), line, line, seed) for line in lines]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigPart:
+    """The lines of a file, a case each. Empty lines and comments are none."""
+
+    path: Path
+    seed: int
+    overridden: tuple[str, ...]
+    identity: str
+
+    @classmethod
+    def of(cls, path: Path, seed: int, target: Target) -> ConfigPart:
+        part = cls(path, seed, tuple(target.overrides), f"{path.resolve()} {_digest(path)}")
+        unread = None
+        for item in part.items():
+            if not isinstance(item.content, Skip) or not item.content.unread:
+                return part
+            unread = unread or item.content
+        if unread is not None:
+            raise UsageError(f"{path} is neither a Run nor a file of config lines: there is no line that can be read; "
+                             f"the first: {unread.reason}")  # fmt: skip
+        return part
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def items(self, start: Mark = START) -> Iterator[Item]:
+        for mark, raw in self._lines(start):
+            yield Item(self._content(raw, mark[0]), mark)
+
+    def calls(self, start: Mark = START) -> int:
+        return sum(1 for _ in self._lines(start))
+
+    def _lines(self, start: Mark) -> Iterator[tuple[Mark, bytes]]:
+        number, offset = start
+        with open(self.path, "rb") as file:
+            file.seek(offset)
+            for raw in file:
+                number += 1
+                offset += len(raw)
+                bare = raw.strip()
+                if bare and not bare.startswith(b"#"):
+                    yield (number, offset), bare
+
+    def _content(self, raw: bytes, number: int) -> Case | Skip:
+        from trueline.formats.configs import ConfigError, parse_config
+
+        place = f"{self.path}:{number}"
+        try:
+            line = raw.decode("utf-8")
+            case = _case_of_config(parse_config(line, number), line, place, self.seed)
+        except UnicodeDecodeError:
+            return Skip(f"{place} cannot be read: it is not UTF-8", place=place, unread=True)
+        except ConfigError as error:
+            return Skip(f"{place} cannot be read: {error}", place=place, unread=True)
+        reason = case_refusal(case, self.overridden)
+        return Skip(reason, place=place) if reason else case
+
+
+def _case_of_config(config: Config, line: str, place: str, seed: int) -> Case:
+    from trueline.formats.configs import config_to_case
+    from trueline.ops.domains import with_domains
+
+    number = int.from_bytes(sha256(f"{seed} {line.strip()}".encode()).digest()[:8], "little") >> 1
+    case = with_domains(config_to_case(config, number))
+    return replace(case, calls=(place,))
+
+
+def _digest(path: Path) -> str:
+    digest = sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()[:16]
+
+
+class SkipCount:
+    """Skipped calls by reason. Of lines that cannot be read each is a reason of its own; the first are told, the others
+    counted."""
+
+    def __init__(self, reasons: Mapping[str, int] | None = None, told: int = 0) -> None:
+        self.reasons: dict[str, int] = dict(reasons or {})
+        self.told = told
+
+    def add(self, skip: Skip, part: Part) -> None:
+        reason = skip.reason
+        if skip.unread:
+            self.told += 1
+            if self.told > _MOST_TOLD:
+                reason = f"more lines of {part.name} cannot be read"
+        self.reasons[reason] = self.reasons.get(reason, 0) + skip.count
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The cases of all sources, where they are few enough to be held. ``calls`` of the sources are each part of a case
+    or counted in ``skipped`` by reason."""
+
+    cases: tuple[Case, ...]
+    calls: int
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+
+def plan_of(parts: Sequence[Part]) -> Plan:
+    """Gathers the cases of all parts. Cases that are the same are one, with the sum of their counts."""
+    merged: dict[str, Case] = {}
+    skipped = SkipCount()
+    calls = 0
+    for part in parts:
+        for item in part.items():
+            calls += item.content.count
+            if isinstance(item.content, Skip):
+                skipped.add(item.content, part)
+                continue
+            key = item.content.key
+            known = merged.get(key)
+            merged[key] = item.content if known is None else replace(known, count=known.count + item.content.count)
+    return Plan(tuple(merged.values()), calls, skipped.reasons, tuple(part.name for part in parts))

@@ -7,11 +7,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trueline.cli.options import Parser, add_json_file, exit_code, let_go, written
+from trueline.cli.options import (
+    EXIT_CLEAN,
+    EXIT_FINDINGS,
+    Parser,
+    add_json_file,
+    exit_code,
+    let_go,
+    written,
+)
 from trueline.errors import UsageError
 
 if TYPE_CHECKING:
     from trueline.campaign import CheckReport
+    from trueline.campaign.diff import Diff
 
 EXECUTION = ("seed", "workers", "timeout", "memory", "limit", "ops")
 
@@ -65,14 +74,18 @@ def overrides_of(options: argparse.Namespace) -> dict[str, str]:
 
 
 def conclude(report: CheckReport, options: argparse.Namespace) -> int:
-    """Writes a check to all places asked for and gives the exit code: 0 clean, 1 findings, 2 nothing was measured."""
+    """Writes a check to all places asked for and gives the exit code: 0 clean, 1 findings, 2 nothing was measured. With
+    a baseline, failures that it has as well are no findings."""
     from trueline.report.wording import measured
 
     code = exit_code(report.verdict, measured(report.counts))
+    against = _against_baseline(report, options)
+    if against is not None and code == EXIT_FINDINGS and not against.new_failures:
+        code = EXIT_CLEAN
     try:
         files = _write_files(report, options)
         if options.json != "-":
-            _print(report, options, files)
+            _print(report, options, files, against)
     except BrokenPipeError:  # ``| head`` has seen enough: the verdict stands
         let_go(sys.stdout)
     return code
@@ -116,7 +129,16 @@ def _write_predecessors(report: CheckReport, folder: Path) -> None:
         write_details_csv(report.info, report.results, stream)
 
 
-def _print(report: CheckReport, options: argparse.Namespace, files: list[str]) -> None:
+def _against_baseline(report: CheckReport, options: argparse.Namespace) -> Diff | None:
+    folder = getattr(options, "baseline", None)
+    if folder is None:
+        return None
+    from trueline.campaign.diff import diff_checks
+
+    return diff_checks(folder, report)
+
+
+def _print(report: CheckReport, options: argparse.Namespace, files: list[str], against: Diff | None) -> None:
     from trueline.report.blocks import BLANK, line
     from trueline.report.check_text import check_blocks
     from trueline.report.terminal import write
@@ -124,6 +146,11 @@ def _print(report: CheckReport, options: argparse.Namespace, files: list[str]) -
     blocks = check_blocks(
         report.info, report.results, rows=options.rows, folder=report.folder, html_written=bool(options.html)
     )
+    if against is not None:
+        from trueline.report.diff_text import baseline_blocks
+
+        new = list(against.differences(("new failure",), max(options.rows, 0)))
+        blocks += baseline_blocks(options.baseline, against.counts, against.known, new)
     if files:
         blocks += [BLANK, line(f"written: {', '.join(files)}", "dim")]
     write(blocks)

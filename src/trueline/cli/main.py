@@ -18,9 +18,14 @@ from trueline.errors import TruelineError
 COMMANDS = {
     "capture": "run a program and record its calls into a Run",
     "compare": "compare two Runs and name the call that went wrong first",
+    "overflow": "say where NaN and infinity were born in a Run, and whether they were meant",
     "check": "execute every call of a Run alone and say which are wrong",
     "exec": "execute every call of a Run alone and keep the outputs as a Run",
     "profile": "time every call of a Run alone and say which are slow or large",
+    "diff": "hold two checks that were kept against each other: what fails now and did not",
+    "triage": "group the failures of a check by likely cause and say who is wrong",
+    "tolerances": "say how large the errors of a check are, and which tolerances would hold",
+    "export": "write the calls of a Run as config lines",
     "report": "judge and write again a check that was kept, running nothing",
     "show": "print what is in a Run, or one of its calls",
     "doctor": "say what works on this machine",
@@ -46,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help", "help"):
-        print(_USAGE.format(commands="\n".join(f"  {name:<9} {text}" for name, text in COMMANDS.items())))
+        print(_USAGE.format(commands="\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items())))
         return 0 if words else EXIT_FAILED
     if words[0] in ("-V", "--version", "version"):
         from trueline._version import __version__

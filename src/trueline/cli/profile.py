@@ -18,6 +18,7 @@ from trueline.cli.options import (
     let_go,
     written,
 )
+from trueline.errors import UsageError
 from trueline.records import Verdict
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _GIVEN = (
     "against", "limit_time", "limit_memory", "ops", "seed", "threads", "budget", "timeout", "memory", "limit",
-    "step_seconds",
+    "step_seconds", "out",
 )  # fmt: skip
 
 
@@ -57,6 +58,7 @@ def parser() -> Parser:
         "--apex-csv", metavar="FOLDER",
         help="write prof_checking_result.csv and memory_checking_result.csv, as PaddleAPEX did",
     )  # fmt: skip
+    reports.add_argument("--out", metavar="FOLDER", help="keep profile.csv and profile.json there, case by case")
     add_json_file(options, "the whole profile")
     reports.add_argument("--rows", type=int, default=20, metavar="N", help="calls in the table (default: 20)")
     return options
@@ -81,6 +83,37 @@ def run(options: argparse.Namespace) -> int:
         if options.json != "-":
             _print(report, options, files)
     except BrokenPipeError:  # ``| head`` has seen enough: the verdict stands
+        let_go(sys.stdout)
+    return _exit_code(report)
+
+
+_NOT_TIMED = ("standard", "save_failures", "draws", "variants", "strided", "retry", "baseline", "executor", "workers")
+_CHECKED = ("ops", "seed", "timeout", "memory", "limit", "out")
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """``trueline check --mode performance``: the reference is what the target is held against."""
+    from trueline.campaign.profile import profile
+    from trueline.cli.progress import progress
+
+    for name in _NOT_TIMED:
+        if getattr(options, name, None):
+            raise UsageError(f"--mode performance has no --{name.replace('_', '-')}; see trueline profile --help")
+    with progress(sys.stderr) as advance:
+        report = profile(
+            options.source,
+            target=options.target,
+            against=options.reference,
+            overrides=overrides_of(options),
+            progress=advance,
+            **given(options, _CHECKED),
+        )
+    try:
+        options.apex_csv = None
+        files = _write_files(report, options)
+        if options.json != "-":
+            _print(report, options, files)
+    except BrokenPipeError:
         let_go(sys.stdout)
     return _exit_code(report)
 

@@ -4,21 +4,24 @@
     paddle.Tensor.__getitem__(Tensor([2, 117],"int64"), tuple(Ellipsis,slice(-1,None,None),), )
     paddle.full(list[2,3,], -math.inf, dtype=Dtype(float32), )
 
-``parse_config`` reads a line, ``config_to_case`` makes a Case of it, ``write_config`` writes one. Nothing is evaluated:
-a line that is not of this language is a ``ConfigError`` that says where it stops making sense.
+``parse_config`` reads a line, ``config_to_case`` makes a Case of it, ``config_line`` writes one. Nothing is evaluated:
+a line that is not of this language is a ``ConfigError`` that says where it stops making sense. Calls of torch are
+written alike. Two kinds of values are ours: devices, ``Place(cpu)``, and torch's names of memory formats and layouts,
+``torch.channels_last``.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trueline.cases import Case, TensorSpec
 from trueline.dtypes import DTYPES
 from trueline.errors import UsageError
+from trueline.records import Call, TensorRecord
 from trueline.tree import Tree, tensor_paths
 
 _API = re.compile(r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\(\s*")
@@ -29,6 +32,8 @@ _VALUE = re.compile(
     | (?P<string>"[^"]*"|'[^']*')
     | (?P<word>True|False|None|Ellipsis|\.\.\.)(?=\s*[,)\]])
     | (?P<open>list\[|tuple\(|slice\(|complex\()
+    | (?P<place>Place\(\s*([\w:]+)\s*\))
+    | (?P<object>torch\.\w+)(?=\s*[,)\]])
     | (?P<dtype>(?:Dtype|VarType|type)\(\s*(?:numpy\.)?(\w+)\s*\))
     | (?P<number>[-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|(?:math\.|float\(?['"])?(?:inf|nan)(?:['"]\))?)
                  (?:[-+](?:[\d.]+(?:[eE][-+]?\d+)?|inf|nan)j|j)?)(?=\s*[,)\]])
@@ -37,13 +42,17 @@ _VALUE = re.compile(
 )
 _GROUPS = _VALUE.groupindex
 _SHAPE_GROUP, _DTYPE_GROUP = _GROUPS["tensor"] + 1, _GROUPS["tensor"] + 2
-_TYPE_GROUP = _GROUPS["dtype"] + 1
+_TYPE_GROUP, _PLACE_GROUP = _GROUPS["dtype"] + 1, _GROUPS["place"] + 1
 _COMMA_GROUP = _VALUE.groups
 _CLOSE = re.compile(r"\s*(,?)\s*")
 _WORDS: dict[str, Tree] = {"True": True, "False": False, "None": None}
 _CLOSING = {"list[": "]", "tuple(": ")", "slice(": ")", "complex(": ")"}
 _PYTHON_TYPES = {"int": "int64", "float": "float64", "bool": "bool", "complex": "complex128", "float_": "float64"}
 """What Paddle makes of Python's own types where a dtype is wanted."""
+_MEMORY_FORMATS = "contiguous_format preserve_format channels_last channels_last_3d".split()
+_LAYOUTS = "strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc".split()
+_OBJECTS = dict.fromkeys(_MEMORY_FORMATS, "torch.memory_format") | dict.fromkeys(_LAYOUTS, "torch.layout")
+"""Names of torch's that are values, with the type that a tree gives them."""
 
 
 class ConfigError(UsageError):
@@ -143,6 +152,10 @@ class _Reader:
             return match[1], _WORDS.get(match["word"], {"$ellipsis": True}), comma
         if match["open"]:
             return match[1], *self._nested(match["open"], start)
+        if match["place"]:
+            return match[1], {"$device": match[_PLACE_GROUP]}, comma
+        if match["object"]:
+            return match[1], self._object(match["object"], start), comma
         if match["dtype"]:
             return match[1], {"$dtype": self._dtype(match[_TYPE_GROUP], start)}, comma
         return match[1], self._number(match["number"], start), comma
@@ -190,6 +203,12 @@ class _Reader:
         if known not in DTYPES:
             raise self._error(f"unknown dtype {name!r}", start - self.position)
         return known
+
+    def _object(self, text: str, start: int) -> Tree:
+        kind = _OBJECTS.get(text.removeprefix("torch."))
+        if kind is None:
+            raise self._error(f"{text} is not a value that a line can hold", start - self.position)
+        return {"$object": kind, "text": text}
 
     def _number(self, text: str, start: int) -> Tree:
         try:
@@ -246,50 +265,62 @@ def config_to_case(config: Config, seed: int = 0) -> Case:
     return Case(config.api, config.arguments, tuple(tensors), backward=backward, seed=seed)
 
 
-def write_config(case: Case) -> str:
-    """A Case as a config line; strides, statistics and stored content have no place in one."""
-    leaves = dict(enumerate(case.tensors))
-
-    def tensor(leaf: int) -> str:
-        spec = leaves[leaf]
-        return f'Tensor({list(spec.shape)},"{spec.dtype}")'
-
-    parts = [_written(value, tensor) for value in case.arguments.get("args", [])]
-    parts += [f"{name}={_written(value, tensor)}" for name, value in case.arguments.get("kwargs", {}).items()]
-    return f"{case.api}({''.join(part + ', ' for part in parts)})"
+def config_line(call: Case | Call) -> str:
+    """A Case, or a call of a Run, as a config line, in the form in which this module writes all lines. Strides,
+    statistics and stored content have no place in one; an argument that has none is a ``ConfigError``."""
+    tensors = [tensor_text(one) for one in (call.tensors if isinstance(call, Case) else call.inputs)]
+    parts = [_written(value, tensors) for value in call.arguments.get("args", [])]
+    parts += [f"{name}={_written(value, tensors)}" for name, value in call.arguments.get("kwargs", {}).items()]
+    return f"{call.api}({''.join(part + ', ' for part in parts)})"
 
 
-def _written(tree: Tree, tensor: Callable[[int], str]) -> str:
+def tensor_text(tensor: TensorSpec | TensorRecord) -> str:
+    """One tensor as it stands in a line."""
+    return f'Tensor({list(tensor.shape)},"{tensor.dtype.rpartition(".")[2]}")'
+
+
+def _written(tree: Tree, tensors: Sequence[str]) -> str:
     if isinstance(tree, str):
-        return f"'{tree}'" if '"' in tree else f'"{tree}"'
+        return _quoted(tree)
     if isinstance(tree, list):
-        return "list[" + "".join(_written(item, tensor) + "," for item in tree) + "]"
+        return "list[" + "".join(_written(item, tensors) + "," for item in tree) + "]"
     if not isinstance(tree, dict):
         return repr(tree)
     if "$t" in tree:
-        return tensor(tree["$t"])
+        return tensors[tree["$t"]]
     if "$tuple" in tree or "$size" in tree:
         items = tree["$tuple"] if "$tuple" in tree else tree["$size"]
-        return "tuple(" + "".join(_written(item, tensor) + "," for item in items) + ")"
-    return _written_special(tree, tensor)
+        return "tuple(" + "".join(_written(item, tensors) + "," for item in items) + ")"
+    return _written_special(tree, tensors)
 
 
-def _written_special(tree: dict[str, Tree], tensor: Callable[[int], str]) -> str:
+def _written_special(tree: dict[str, Tree], tensors: Sequence[str]) -> str:
     if "$float" in tree:
         return _SPECIAL_FLOATS[str(float(tree["$float"]))]
     if "$complex" in tree:
         parts = (float(part) for part in tree["$complex"])
         return "complex(" + ",".join(_SPECIAL_FLOATS.get(str(part), repr(part)) for part in parts) + ")"
     if "$slice" in tree:
-        return "slice(" + ",".join(_written(part, tensor) for part in tree["$slice"]) + ")"
+        if any(isinstance(part, dict) for part in tree["$slice"]):
+            raise ConfigError("a config line cannot hold a tensor inside a slice")
+        return "slice(" + ",".join(_written(part, tensors) for part in tree["$slice"]) + ")"
     if "$dtype" in tree:
-        return f"Dtype({tree['$dtype']})"
+        return f"Dtype({tree['$dtype'].rpartition('.')[2]})"
     if "$ellipsis" in tree:
         return "Ellipsis"
     if "$device" in tree:
-        return f'"{tree["$device"]}"'
+        return f"Place({tree['$device']})"
+    if _OBJECTS.get(str(tree.get("text")).removeprefix("torch.")) == tree.get("$object") is not None:
+        return str(tree["text"])
     what = tree.get("$object") or tree.get("$record") or "dict"
     raise ConfigError(f"a config line cannot hold an argument of type {what}")
+
+
+def _quoted(text: str) -> str:
+    """A string between quotes. The language has no escapes."""
+    if "\n" in text or "\r" in text or ('"' in text and "'" in text):
+        raise ConfigError("a config line cannot hold a string with line breaks or with both kinds of quotes")
+    return f"'{text}'" if '"' in text else f'"{text}"'
 
 
 _SPECIAL_FLOATS = {"inf": "math.inf", "-inf": "-math.inf", "nan": "nan"}

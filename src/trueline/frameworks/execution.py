@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trueline.cases import Case, Outcome, Status
-from trueline.dtypes import DTYPES
+from trueline.dtypes import DTYPES, DType
 from trueline.frameworks.base import ArrayIn, ArrayOut, CannotExecute, Executed, Inputs
 from trueline.frameworks.values import Maker, rebuild
 from trueline.tree import tensor_paths
@@ -32,6 +32,19 @@ class Backward:
 
     gradients: dict[str, ArrayOut] = field(default_factory=dict)
     arrived: dict[str, ArrayIn] = field(default_factory=dict)
+
+
+_last_paths: list[tuple[Case, dict[int, str]]] = []
+"""Of the Cases that were executed last: each is executed several times, in two frameworks."""
+
+
+def _paths_of(case: Case) -> dict[int, str]:
+    for known, paths in _last_paths:
+        if known is case:
+            return paths
+    found = dict(tensor_paths(case.arguments))
+    _last_paths[:] = [(case, found), *_last_paths[:1]]
+    return found
 
 
 class Execution(ABC):
@@ -141,7 +154,7 @@ class Execution(ABC):
 
     def arguments(self) -> tuple[Any, dict[str, Any]]:
         """What the call is given; fills ``leaves`` and ``given``."""
-        paths = dict(tensor_paths(self.case.arguments))
+        paths = _paths_of(self.case)
         specs = {spec.path: spec for spec in self.case.tensors}
 
         def leaf(number: int) -> Any:
@@ -160,17 +173,23 @@ class Execution(ABC):
         for path, value in results.items():
             alias = next((where for where in changed if self.given[where] is value), "")
             returned.add(alias)
-            outputs[path] = replace(self.leave(value, alias), view=self.shared(value))
+            output, shared = self.leave(value, alias), self.shared(value)
+            outputs[path] = replace(output, view=shared) if shared else output
         for path in changed:
             if path not in returned:
                 outputs[path] = self.leave(self.given[path], path)
         return outputs
 
     def _working(self, results: Mapping[str, Any]) -> str:
-        tensors = [value for value in (*self.given.values(), *results.values()) if self.is_tensor(value)]
-        kinds = {DTYPES[name] for value in tensors if (name := self.dtype_of(value)) in DTYPES}
-        found = min((kind for kind in kinds if kind.is_float), key=lambda kind: kind.digits, default=None)
+        """The dtype that a call works in: the coarsest of its results. Inputs that are coarser than all of these were
+        widened before anything was computed; they count where no result is of a floating dtype."""
+        found = self._coarsest(results) or self._coarsest(self.given)
         return "" if found is None else found.name
+
+    def _coarsest(self, values: Mapping[str, Any]) -> DType | None:
+        tensors = [value for value in values.values() if self.is_tensor(value)]
+        kinds = {DTYPES[name] for value in tensors if (name := self.dtype_of(value)) in DTYPES}
+        return min((kind for kind in kinds if kind.is_float), key=lambda kind: kind.digits, default=None)
 
     def _go_back(self, done: Executed, ends: Mapping[str, Any]) -> Executed:
         fed = self.arriving(ends)

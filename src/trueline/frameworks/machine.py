@@ -16,6 +16,8 @@ from trueline.frameworks.base import Executor, Notebook, Scope, Watcher
 from trueline.frameworks.several import Several
 
 _ADAPTERS = {"torch": "trueline.frameworks.torch.adapter", "paddle": "trueline.frameworks.paddle.adapter"}
+_WAYS = {"static": "static", "cinn": "static", "compile": "compiled", "amp": "autocast"}
+"""How a Target executes calls other than eagerly -> the module of its framework that does it."""
 _executors: dict[tuple[Any, ...], Executor] = {}
 
 
@@ -52,12 +54,18 @@ def executor(target: Target, reference: Target | None = None) -> Executor:
     """What executes Cases on a Target; one for all Cases. Golds come from the device of ``reference``."""
     key = (str(target), tuple(sorted(target.overrides.items())), str(reference))
     if key not in _executors:
-        _executors[key] = _simulating(target, reference) if target.simulated else _plain(target, reference)
+        _executors[key] = _simulating(target, reference) if target.simulated else _real(target, reference)
     return _executors[key]
 
 
-def _plain(target: Target, reference: Target | None) -> Executor:
-    return adapter(target.framework).executor(target, reference)
+def _real(target: Target, reference: Target | None) -> Executor:
+    known = adapter(target.framework)
+    how = target.how or ("" if reference is None else reference.how)
+    if not how:
+        return known.executor(target, reference)
+    module: Any = importlib.import_module(f"trueline.frameworks.{target.framework}.{_WAYS[how.partition('-')[0]]}")
+    made: Executor = module.make(target, reference)
+    return made
 
 
 def _simulating(target: Target, reference: Target | None) -> Executor:

@@ -8,7 +8,8 @@ Four questions are asked of the numbers that ``numerics.evidence`` measured, and
   factor of 1.002 in bfloat16, which is half a unit in the last place.
 - **NaN and infinity**: are they where the gold has them, and nowhere else?
 
-Integers and bools must be equal. Elements that jump when the inputs move by one rounding may be either.
+Integers and bools must be equal. Elements that jump when the inputs move by one rounding may be either, unless the
+operator computes nothing before it decides: then what comes out is fixed to the bit by what went in.
 
 The limits differ between two kinds of dtype for one reason. Kernels for types narrower than float32 compute in float32
 inside: what is left in the result is one rounding to nearest, and a handful where a composition rounds in between.
@@ -91,6 +92,8 @@ def _judge_float(evidence: Evidence, numbers: Mapping[str, float]) -> TensorFind
         return TensorFinding(evidence, Verdict.FAIL, reason, math.inf)
     if not numbers["compared"]:
         return _nothing_finite(evidence, numbers)
+    if "decided" in numbers and (found := _not_equal(evidence, numbers)) is not None:
+        return found
     limits = NARROW if dtype_named(evidence.dtype).digits < _NARROW_DIGITS else WIDE
     peak = _peak(evidence, numbers, limits)
     flips = _judge_flips(evidence, numbers, peak[1])
@@ -103,6 +106,20 @@ def _judge_float(evidence: Evidence, numbers: Mapping[str, float]) -> TensorFind
     if flips.verdict is not Verdict.PASS:
         return flips
     return TensorFinding(evidence, Verdict.WARN if score > SUSPICIOUS else Verdict.PASS, reason, score)
+
+
+def _not_equal(evidence: Evidence, numbers: Mapping[str, float]) -> TensorFinding | None:
+    """Elements that were only moved, chosen or compared must be what they were, rounded once where they changed their
+    dtype: half a unit, or one where small numbers may be flushed to zero."""
+    kind = dtype_named(evidence.dtype)
+    rounding = 0.5 if abs(numbers["peak_gold"]) >= math.ldexp(1.0, kind.exponent_min) else 1.0
+    allowed = rounding + 1.01 * max(numbers["peak_explained"] - 1.0, 0.0)
+    off = abs(numbers["peak_ulp"])
+    if off <= allowed + 1e-6:
+        return None
+    values = f"{numbers['peak_candidate']:.9g} for {numbers['peak_gold']:.9g}"
+    reason = f"off by {off:.3g} ulp at {_place(evidence, numbers['peak_at'])} ({values}), where nothing is computed"
+    return TensorFinding(evidence, Verdict.FAIL, reason, off / allowed)
 
 
 def _by_tensor_float(evidence: Evidence, numbers: Mapping[str, float]) -> str:

@@ -30,7 +30,13 @@ class CheckStandard(Protocol):
     def judge_tensor(self, evidence: Evidence, case: Case) -> TensorFinding: ...
 
 
-CHECK_STANDARDS: dict[str, str] = {"calibrated": "trueline.judge.calibrated:Calibrated", **PREDECESSORS}
+CHECK_STANDARDS: dict[str, str] = {
+    "calibrated": "trueline.judge.calibrated:Calibrated",
+    "ran": "trueline.judge.modes:Ran",
+    "repeatable": "trueline.judge.modes:Repeatable",
+    "collected": "trueline.judge.modes:Collected",
+    **PREDECESSORS,
+}
 """What ships: name -> ``module:factory``, imported when asked for. The factory takes no arguments."""
 
 _FILE_STANDARD = "trueline.judge.custom:standard_from_file"
@@ -87,7 +93,8 @@ def judge_evidence(evidence: Evidence, case: Case, standard: CheckStandard) -> T
         return TensorFinding(evidence, Verdict.FAIL, evidence.structure)
     if evidence.note:
         return TensorFinding(evidence, Verdict.NOT_COMPARED, evidence.note)
-    if evidence.gold is None and evidence.direct is None:
+    alone = getattr(standard, "needs_no_reference", False)
+    if evidence.gold is None and evidence.direct is None and not alone:
         return TensorFinding(evidence, Verdict.NOT_COMPARED, "nothing was measured")
     return standard.judge_tensor(evidence, case)
 

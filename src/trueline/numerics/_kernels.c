@@ -420,9 +420,15 @@ static PyObject *instruction_set(PyObject *module, PyObject *arguments)
     return PyUnicode_FromString(kernels->name);
 }
 
+#include "_kernels_evidence.h"
+
 static PyMethodDef METHODS[] = {
     {"reduce", reduce, METH_VARARGS, "reduce(descriptors, count, statistics, flags): addresses as ints; flag 1: digest"},
     {"compare", compare, METH_VARARGS, "compare(references, candidates, count, comparisons): addresses as ints"},
+    {"look", look, METH_VARARGS,
+     "look(candidate, honest, gold, low, count, yard, out): addresses as ints, 0 for none; whether all was finite"},
+    {"sums", sums, METH_VARARGS,
+     "sums(candidate, honest, gold, 0, count, rules, out): addresses as ints, 0 for none; whether all was finite"},
     {"instruction_set", instruction_set, METH_VARARGS,
      "instruction_set([portable]): the name of the kernels in use, after choosing them anew if an argument is given"},
     {NULL, NULL, 0, NULL},

@@ -5,6 +5,7 @@
  *   _kernels_convert.h  turns raw elements into floats or doubles
  *   _kernels_vector.h   the fast kernels, for blocks of finite numbers of ordinary magnitude
  *   _kernels_careful.h  the exact ones, element by element, for every other block
+ *   _kernels_evidence.h what a check asks of a candidate, an honest implementation and a gold, all at once
  */
 #ifndef TRUELINE_KERNELS_H
 #define TRUELINE_KERNELS_H

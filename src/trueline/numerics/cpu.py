@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -34,12 +35,14 @@ from trueline.records import Measurement, Statistics
 
 __all__ = [
     "RowReducer",
+    "address_of",
     "available",
     "compare",
     "compare_batch",
     "describe",
     "digest",
     "instruction_set",
+    "kernel",
     "reader_address",
     "reduce_batch",
     "statistics",
@@ -62,6 +65,11 @@ _ROW_BYTES = STATISTICS.itemsize
 
 def _kernels() -> ModuleType | None:
     return None if os.environ.get("TRUELINE_NO_KERNELS", "0") not in ("", "0") else _KERNELS
+
+
+def kernel(name: str) -> Callable[..., Any] | None:
+    """A function of the C extension; None where it is not there, is switched off or has no such function."""
+    return getattr(_kernels(), name, None)
 
 
 def available() -> bool:
@@ -176,8 +184,20 @@ def compare(
         raise UsageError(f"cannot compare shape {reference.shape} with {candidate.shape} element by element")
     if reference_dtype.is_complex != candidate_dtype.is_complex:
         raise UsageError(f"cannot compare {reference_dtype.name} with {candidate_dtype.name}: one is complex")
-    reference, candidate = _simplified(reference), _simplified(candidate)
+    kernels = _kernels()
+    if kernels is not None and reference.flags.c_contiguous and candidate.flags.c_contiguous:
+        table = np.empty(2 * DESCRIPTOR.itemsize, np.uint8)
+        for place, array, dtype in ((0, reference, reference_dtype), (1, candidate, candidate_dtype)):
+            check_storage(array, dtype)
+            row_at, size = place * DESCRIPTOR.itemsize, array.size
+            _CONTIGUOUS.pack_into(
+                table.data, row_at, address_of(array), size, dtype.code, 1, size, *_ZEROS, 1, *_ZEROS
+            )
+        start, row = address_of(table), np.zeros(COMPARISON.itemsize, np.uint8)
+        kernels.compare(start, start + DESCRIPTOR.itemsize, 1, address_of(row))
+        return to_measurement(row.view(COMPARISON)[0])
     out = np.zeros(1, COMPARISON)
+    reference, candidate = _simplified(reference), _simplified(candidate)
     compare_batch(describe(reference, reference_dtype), describe(candidate, candidate_dtype), out)
     return to_measurement(out[0])
 
@@ -195,8 +215,15 @@ def _simplified(array: NDArray[Any]) -> NDArray[Any]:
     return array if array.ndim <= MAX_DIMENSIONS and whole_steps else np.ascontiguousarray(array)
 
 
-def _address(array: NDArray[Any]) -> int:
-    return int(array.ctypes.data)
+def address_of(array: NDArray[Any]) -> int:
+    """Where the first element of an array of plain numbers lies."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _address(table: NDArray[Any]) -> int:
+    """The same for a table, of whose columns the interface would tell at length."""
+    return int(table.ctypes.data)
 
 
 def _check_table(table: NDArray[np.void], dtype: np.dtype[np.void], length: int) -> None:

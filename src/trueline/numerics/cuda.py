@@ -41,6 +41,8 @@ FIRST_SCRATCH_BLOCKS = 4096
 FIRST_RESULT_ROWS = 4096
 RING_STEP = 16
 RING_LIMIT = 128
+PAIRS_SINCE = (9, 0)
+"""The first devices that compute with pairs of 16-bit integers."""
 TABLE_CLASSES = (16, 64, 256, 512, 1024)
 """Tables are copied in one of these sizes, so that the views to copy can be made beforehand."""
 
@@ -219,8 +221,9 @@ class GroupedReducer:
             self.device = torch.device(self.device.type, getattr(torch, self.device.type).current_device())
         self._streams = _Streams(self.device)
         self._header = cuda_kernels.ROWS_PER_TABLE * 4
-        options = {"num_warps": 4}
+        options = {"num_warps": 4, "PAIRS": False}
         if self.device.type == "cuda" and torch.version.hip is None:
+            options["PAIRS"] = torch.cuda.get_device_capability(self.device) >= PAIRS_SINCE
             # the careful path would take registers away from the straight one, whose speed is in its warps
             options["maxnreg"] = 128
         self._shares = (

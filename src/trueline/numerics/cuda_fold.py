@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from trueline.numerics.cuda_kernels import (
+from trueline.numerics.cuda_common import (
     DESCRIPTOR_WORDS,
     DIGEST,
     FLOAT_COLUMNS,

@@ -8,7 +8,8 @@ depends on its number of elements alone, so its statistics do not depend on the 
 
 - The *straight* path reads aligned float32, float16 and bfloat16, contiguous or permuted with whole rows of eight
   elements (as in attention), in float32 arithmetic and takes every element to be finite and of moderate size. That
-  costs about a dozen instructions per element, which is what a memory-bound pass over bfloat16 can afford.
+  costs about a dozen instructions per element, which is what a memory-bound pass over bfloat16 can afford. Where the
+  device computes with pairs of 16-bit numbers, ``cuda_pairs`` does the same with fewer.
 - The *careful* path takes any dtype and any strides in float64 and sorts out what is not finite. A straight block
   whose sum of squares is not finite, or whose largest magnitude is so large or small that squares may leave the
   range of float32, is done again by the careful path.
@@ -25,73 +26,44 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from trueline.numerics.layout import DESCRIPTOR, MAX_DIMENSIONS
+from trueline.numerics.cuda_common import (
+    BLOCK_ELEMENTS,
+    BLOCKS_PER_TENSOR,
+    CAREFUL_TILE,
+    DESCRIPTOR_WORDS,
+    DIGEST,
+    DIMENSIONS,
+    INFINITY,
+    LARGEST_SAFE_DOUBLE,
+    PARTIAL,
+    PARTIAL_WORDS,
+    ROWS_PER_TABLE,
+    SCALE_DOWN,
+    SCALE_UP,
+    SMALLEST_SAFE_DOUBLE,
+    SPAN,
+    SPAN_ELEMENTS,
+    SQUARES,
+    SQUARES_LARGE,
+    SQUARES_TINY,
+    TABLE_ROWS,
+    TILE,
+    TILE_ROWS,
+    block_size,
+    component_type,
+    moderate,
+    sign_words,
+    store_partial,
+    strided,
+)
+from trueline.numerics.cuda_pairs import paired_block
 
-ROWS_PER_TABLE = 1024
-"""The most tensors in one launch."""
-BLOCK_ELEMENTS = 16384
-"""The elements of a block, for tensors that need no more than ``BLOCKS_PER_TENSOR`` of them."""
-BLOCKS_PER_TENSOR = 1024
-SPAN_ELEMENTS = 4096
-"""What a straight program reads at once; a block is a whole number of spans."""
-PARTIAL_WORDS = 80
-"""The float64 words of a row of partial results: 64 sketch sums, then the columns named below."""
+__all__ = ["BLOCKS_PER_TENSOR", "BLOCK_ELEMENTS", "PARTIAL_WORDS", "ROWS_PER_TABLE", "SPAN_ELEMENTS", "reduce_blocks"]
 
-TABLE_ROWS = tl.constexpr(ROWS_PER_TABLE)
-BLOCK = tl.constexpr(BLOCK_ELEMENTS)
-BLOCKS = tl.constexpr(BLOCKS_PER_TENSOR)
-SPAN = tl.constexpr(SPAN_ELEMENTS)
-TILE_ROWS = tl.constexpr(32)
-TILE = tl.constexpr(1024)
-CAREFUL_TILE = tl.constexpr(512)
-DIMENSIONS = tl.constexpr(MAX_DIMENSIONS)
-
-PARTIAL = tl.constexpr(PARTIAL_WORDS)
-SUM = tl.constexpr(64)
-SQUARES = tl.constexpr(65)
-MINIMUM = tl.constexpr(66)
-MAXIMUM = tl.constexpr(67)
-SMALLEST = tl.constexpr(68)
-NAN = tl.constexpr(69)
-POSITIVE = tl.constexpr(70)
-NEGATIVE = tl.constexpr(71)
-ZEROS = tl.constexpr(72)
-SQUARES_LARGE = tl.constexpr(73)
-SQUARES_TINY = tl.constexpr(74)
-DIGEST = tl.constexpr(75)
-FLOAT_COLUMNS = tl.constexpr(11)
-
-DESCRIPTOR_WORDS = tl.constexpr(DESCRIPTOR.itemsize // 8)
-LARGEST_SAFE = tl.constexpr(2.0**50)
-SMALLEST_SAFE = tl.constexpr(2.0**-40)
-LARGEST_SAFE_DOUBLE = tl.constexpr(2.0**480)
-SMALLEST_SAFE_DOUBLE = tl.constexpr(2.0**-400)
-SCALE_UP = tl.constexpr(2.0**560)
-SCALE_DOWN = tl.constexpr(2.0**-560)
-INFINITY = tl.constexpr(float("inf"))
-
-
-@triton.jit
-def block_size(components):
-    """Whole spans, at least ``BLOCK`` elements, so many that no tensor has more than ``BLOCKS`` blocks."""
-    spans = (components + (BLOCKS * SPAN - 1)) // (BLOCKS * SPAN)
-    return tl.maximum(spans * SPAN, BLOCK)
-
-
-@triton.jit
-def component_type(dtype):
-    """A complex dtype as the dtype of its two components, and how many bits of the index name the component."""
-    halves = tl.where(dtype == 18, 0, tl.where(dtype == 19, 1, tl.where(dtype == 20, 2, dtype)))
-    return halves, tl.where(dtype >= 18, 1, 0)
-
-
-@triton.jit
-def _sign_words(words):
-    words = words ^ (words >> 16)
-    words = words * 0x7FEB352D
-    words = words ^ (words >> 15)
-    words = words * 0x846CA68B
-    return words ^ (words >> 16)
+SEARCH = tl.constexpr(32)
+"""A row is searched for among every 32nd, then among 32: the root of ``TABLE_ROWS``."""
+MOST_STRAIGHT = tl.constexpr(2**36)
+"""Components of a tensor that takes the straight path: threads count in 16 bits."""
 
 
 @triton.jit
@@ -110,46 +82,10 @@ def _flip(values, group):
     The bit is brought to the top in two shifts: a thread holds all eight lanes of a quarter, so the second one is by
     a constant, and the first is shared by eight elements.
     """
-    words = _sign_words(tl.arange(0, TILE_ROWS).to(tl.uint32) + group)
+    words = sign_words(tl.arange(0, TILE_ROWS).to(tl.uint32) + group)
     quarters = words[:, None] << (24 - 8 * tl.arange(0, 4)).to(tl.uint32)[None, :]
     signs = (quarters[:, :, None] << (7 - tl.arange(0, 8)).to(tl.uint32)[None, None, :]) & 0x80000000
     return (values.to(tl.uint32, bitcast=True) ^ signs).to(tl.float32, bitcast=True)
-
-
-@triton.jit
-def _store_partial(out, sketch, total, squares, minimum, maximum, smallest, nan, positive, negative, zeros):
-    tl.store(out + tl.arange(0, 64), sketch.to(tl.float64))
-    tl.store(out + SUM, total.to(tl.float64))
-    tl.store(out + SQUARES, squares.to(tl.float64))
-    tl.store(out + MINIMUM, minimum.to(tl.float64))
-    tl.store(out + MAXIMUM, maximum.to(tl.float64))
-    tl.store(out + SMALLEST, smallest.to(tl.float64))
-    tl.store(out + NAN, nan)
-    tl.store(out + POSITIVE, positive)
-    tl.store(out + NEGATIVE, negative)
-    tl.store(out + ZEROS, zeros.to(tl.float64))
-    tl.store(out + SQUARES_LARGE, 0.0)
-    tl.store(out + SQUARES_TINY, 0.0)
-
-
-@triton.jit
-def _strided(index, row, ndim, GROUP: tl.constexpr):
-    """The offset, in elements, of a logical index; division in the width of ``index``.
-
-    The index counts groups of ``GROUP`` elements, which lie side by side in the last dimension.
-    """
-    axis = ndim - 1
-    size = (tl.load(row + (3 + axis)) // GROUP).to(index.dtype)
-    step = tl.load(row + (3 + DIMENSIONS + axis)) * GROUP
-    offset = tl.zeros(index.shape, tl.int64)
-    while axis > 0:
-        rest = index // size
-        offset += (index - rest * size).to(tl.int64) * step
-        index = rest
-        axis -= 1
-        size = tl.load(row + (3 + axis)).to(index.dtype)
-        step = tl.load(row + (3 + DIMENSIONS + axis))
-    return offset + index.to(tl.int64) * step
 
 
 @triton.jit
@@ -167,7 +103,7 @@ def _tile_pointers(pointer, start, row, ndim, IN_ROWS: tl.constexpr):
     """Pointers to ``TILE`` elements [groups, 8]; the hints make a load 16 bytes wide."""
     groups = tl.arange(0, TILE // 8)
     if IN_ROWS:
-        offsets = _strided(groups.to(tl.uint32) + (start >> 3).to(tl.uint32), row, ndim, 8)
+        offsets = strided(groups.to(tl.uint32) + (start >> 3).to(tl.uint32), row, ndim, 8)
     else:
         offsets = groups * 8 + start
     pointers = (pointer + offsets)[:, None] + tl.arange(0, 8)[None, :]
@@ -248,7 +184,7 @@ def _straight_block(pointer, start, stop, row, ndim, out, IN_ROWS: tl.constexpr)
     all_squares = _all_sum(squares)
     lowest = tl.min(tl.reshape(minimum, [TILE]), 0)
     highest = tl.max(tl.reshape(maximum, [TILE]), 0)
-    _store_partial(
+    store_partial(
         out,
         tl.sum(tl.reshape(sketch, [TILE_ROWS // 2, 64]), 0),
         _all_sum(total),
@@ -261,18 +197,21 @@ def _straight_block(pointer, start, stop, row, ndim, out, IN_ROWS: tl.constexpr)
         0.0,
         (_all_sum(zeros.to(tl.int32)) - padding).to(tl.float64),
     )
-    largest = tl.maximum(tl.abs(lowest), tl.abs(highest))
-    moderate = (largest <= LARGEST_SAFE) & ((largest >= SMALLEST_SAFE) | (largest == 0.0))
-    # written so that NaN is trouble
-    return ((all_squares < INFINITY) & moderate).to(tl.int32) == 0
+    return moderate(all_squares, lowest, highest).to(tl.int32) == 0
 
 
 @triton.jit
-def _straight(pointer, start, stop, row, ndim, out):
-    if ndim == 1:
-        careful = _straight_block(pointer, start, stop, row, ndim, out, False)
+def _straight(pointer, start, stop, row, ndim, out, PAIRS: tl.constexpr):
+    if PAIRS:
+        if ndim == 1:
+            careful = paired_block(pointer, start, stop, row, ndim, out, False)
+        else:
+            careful = paired_block(pointer, start, stop, row, ndim, out, True)
     else:
-        careful = _straight_block(pointer, start, stop, row, ndim, out, True)
+        if ndim == 1:
+            careful = _straight_block(pointer, start, stop, row, ndim, out, False)
+        else:
+            careful = _straight_block(pointer, start, stop, row, ndim, out, True)
     return careful
 
 
@@ -281,9 +220,9 @@ def _offsets(index, row, numel, ndim, halves):
     """The offset of a component, in components, from its logical index."""
     if ndim > 1:
         if numel < 2147483648:
-            offset = _strided((index >> halves).to(tl.uint32), row, ndim, 1)
+            offset = strided((index >> halves).to(tl.uint32), row, ndim, 1)
         else:
-            offset = _strided(index >> halves, row, ndim, 1)
+            offset = strided(index >> halves, row, ndim, 1)
     else:
         offset = (index >> halves) * tl.load(row + (3 + DIMENSIONS))
     return (offset << halves) + (index & halves)
@@ -350,7 +289,7 @@ def _careful_block(address, row, numel, ndim, dtype, halves, start, stop, float8
         magnitude = tl.abs(value)
         finite = inside & (magnitude < INFINITY)
         clean = tl.where(finite, value, 0.0)
-        words = _sign_words((index >> 5).to(tl.uint32))
+        words = sign_words((index >> 5).to(tl.uint32))
         minus = ((words >> (lanes & 31).to(tl.uint32)) & 1) != 0
         total += clean
         squares += clean * clean
@@ -365,7 +304,7 @@ def _careful_block(address, row, numel, ndim, dtype, halves, start, stop, float8
         first += CAREFUL_TILE
     lowest = tl.min(minimum, 0)
     highest = tl.max(maximum, 0)
-    _store_partial(
+    store_partial(
         out,
         tl.sum(tl.reshape(sketch, [CAREFUL_TILE // 64, 64]), 0),
         tl.sum(total, 0),
@@ -418,11 +357,12 @@ def _digest_block(address, row, numel, ndim, dtype, halves, start, stop, out):
 
 
 @triton.jit(do_not_specialize=["table", "partials", "float8", "digest"])
-def reduce_blocks(table, partials, float8, digest):
+def reduce_blocks(table, partials, float8, digest, PAIRS: tl.constexpr):
     """Stage 1; the grid is the number of blocks of all tensors in the table."""
     number = tl.program_id(0)
     ends = table.to(tl.pointer_type(tl.int32))
-    index = tl.sum((tl.load(ends + tl.arange(0, TABLE_ROWS)) <= number).to(tl.int32), 0)
+    near = SEARCH * tl.sum((tl.load(ends + (tl.arange(0, SEARCH) * SEARCH + (SEARCH - 1))) <= number).to(tl.int32), 0)
+    index = near + tl.sum((tl.load(ends + (near + tl.arange(0, SEARCH))) <= number).to(tl.int32), 0)
     row = (table + TABLE_ROWS * 4).to(tl.pointer_type(tl.int64)) + index * DESCRIPTOR_WORDS
     address = tl.load(row)
     numel = tl.load(row + 1)
@@ -439,13 +379,13 @@ def reduce_blocks(table, partials, float8, digest):
     dense = aligned & (ndim == 1) & (tl.load(row + (3 + DIMENSIONS)) == 1)
     rows = aligned & (ndim > 1) & _in_rows(row, numel, ndim) & (halves == 0)
     careful = True
-    if dense | rows:
+    if (dense | rows) & (components < MOST_STRAIGHT):
         if dtype == 0:
-            careful = _straight(address.to(tl.pointer_type(tl.float32)), start, stop, row, ndim, out)
+            careful = _straight(address.to(tl.pointer_type(tl.float32)), start, stop, row, ndim, out, False)
         elif dtype == 2:
-            careful = _straight(address.to(tl.pointer_type(tl.float16)), start, stop, row, ndim, out)
+            careful = _straight(address.to(tl.pointer_type(tl.float16)), start, stop, row, ndim, out, PAIRS)
         elif dtype == 3:
-            careful = _straight(address.to(tl.pointer_type(tl.bfloat16)), start, stop, row, ndim, out)
+            careful = _straight(address.to(tl.pointer_type(tl.bfloat16)), start, stop, row, ndim, out, PAIRS)
     if careful:
         tl.debug_barrier()  # the row that the straight path may have written is written again
         largest = _careful_block(address, row, numel, ndim, dtype, halves, start, stop, float8, out)

@@ -51,8 +51,8 @@ BLOCK = 1 << 15
 """Elements at a time, few enough to stay in the cache."""
 
 _BFLOAT16_EPSILON = 2.0**-8
-_SHARES = (("within_hundredth", 1e-2), ("within_thousandth", 1e-3), ("within_ten_thousandth", 1e-4))
-_METRICS = ("small_share", "rmse", "max_rel", "mean_rel", "balance")
+SHARES = (("within_hundredth", 1e-2), ("within_thousandth", 1e-3), ("within_ten_thousandth", 1e-4))
+METRICS = ("small_share", "rmse", "max_rel", "mean_rel", "balance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def _same(candidate: Array, honest: Array, gold: Array | None, rules: Rules) -> 
             found[f"{tool}_honest_{rest}"] = found[name]
     found |= {"honest_peak": found["candidate_peak"], "honest_zeros": found["candidate_zeros"]}
     found |= {"direct_max_abs": 0.0, "direct_unequal": 0.0, "direct_both_nan": 0.0}
-    found |= {f"direct_{name}": 1.0 for name, _ in _SHARES}
+    found |= {f"direct_{name}": 1.0 for name, _ in SHARES}
     found["direct_bits_differ"] = float(np.count_nonzero(np.signbit(candidate) != np.signbit(honest)))
     return found
 
@@ -194,7 +194,7 @@ class _Sums:
             self.totals[f"_{prefix}relative"] / normal if normal else 0.0,
             abs(self.totals[f"_{side}above"] - self.totals[f"_{side}below"]) / count,
         )
-        return {f"{prefix}{name}": value for name, value in zip(_METRICS, values, strict=True)}
+        return {f"{prefix}{name}": value for name, value in zip(METRICS, values, strict=True)}
 
     def _absolute(self) -> dict[str, float]:
         found = {}
@@ -222,7 +222,7 @@ def _add_block(sums: _Sums, candidate: Array, honest: Array | None, gold: Array 
     error = np.abs(candidate - bench)
     relative = error / (size + rules.bench_epsilon)
     sums.peak("bench_max_abs", error.max())
-    for name, limit in _SHARES:
+    for name, limit in SHARES:
         sums.add(f"bench_{name}", np.count_nonzero(relative < limit))
     bench_side = _Bench(bench, rounded, size, _units(size, rules) if rules.digits else size)
     _add_side(sums, "", candidate, error, relative, bench_side, rules)
@@ -362,7 +362,7 @@ def _add_direct(sums: _Sums, candidate: Array, honest: Array, epsilon: float) ->
     error = np.abs(candidate - honest)
     relative = error / (size + epsilon)
     sums.peak("direct_max_abs", error.max())
-    for name, limit in _SHARES:
+    for name, limit in SHARES:
         sums.add(f"direct_{name}", np.count_nonzero(relative < limit))
     _add_differences(sums, candidate, honest)
     finite = np.isfinite(error) & np.isfinite(size)

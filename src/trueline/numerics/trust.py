@@ -42,16 +42,21 @@ def excess_of(
     """How many times what rounding explains an honest implementation is off that cannot be trusted; 0.0 for one that
     can. ``found`` is the honest implementation against the gold, ``scale`` the largest magnitude that went in, and
     ``terms`` how many numbers an element is the sum of, each of which may have been rounded."""
-    rounding = max(dtype.epsilon / 2 * (found.reference_max + scale), smallest_unit(dtype))
-    growth = math.sqrt(max(terms, 1))
-    if not found.rmse > TRUSTED_EXCESS * rounding * growth:  # as nearly always: no need to look at the moves
+    rounding = rounding_of(found, dtype, scale, terms)
+    if not found.rmse > TRUSTED_EXCESS * rounding:  # as nearly always: no need to look at the moves
         return 0.0
     moves = (np.abs((one[0] if isinstance(one, tuple) else one) - gold) for one in perturbed[:2])
-    explained = rounding + max((float(np.sqrt(np.mean(np.square(move)))) for move in moves), default=0.0)
-    explained *= growth
+    moved = max((float(np.sqrt(np.mean(np.square(move)))) for move in moves), default=0.0)
+    explained = rounding + moved * math.sqrt(max(terms, 1))
     if not found.rmse > TRUSTED_EXCESS * explained or _is_noise(found.rmse, honest, nudged(), dtype):
         return 0.0
     return found.rmse / explained
+
+
+def rounding_of(found: Measurement, dtype: DType, scale: float, terms: int) -> float:
+    """What rounding alone explains of an error, without what the gold does when its inputs move."""
+    rounding = max(dtype.epsilon / 2 * (found.reference_max + scale), smallest_unit(dtype))
+    return rounding * math.sqrt(max(terms, 1))
 
 
 def _is_noise(error: float, honest: Array, nudged: Sequence[Array], dtype: DType) -> bool:

@@ -1,7 +1,8 @@
 """How many terms an operator adds up for one element of its output, and how many roundings follow each other.
 
 Rounding grows with that number, with its square root in the mean; an accumulator that is too narrow shows from a few
-hundred terms on. ``terms_of`` gives it for the operators whose arguments tell it, None for all others.
+hundred terms on. ``terms_of`` gives it for the operators whose arguments tell it, None for all others;
+``gradient_terms`` gives it for the gradient of one input, which is a sum over all that the input had a part in.
 
 ``roundings_of`` is for operators of which torch's kernel for CPUs is no measure, since it does more than honesty asks
 for, or does not exist.
@@ -10,9 +11,9 @@ for, or does not exist.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import log2, prod
+from math import log, log2, prod
 
-from trueline.ops.binding import Bound, bind
+from trueline.ops.binding import Bound, bind, parameter
 from trueline.ops.names import canonical
 from trueline.tree import Tree
 
@@ -26,6 +27,28 @@ def terms_of(api: str, arguments: Tree, shapes: Shapes) -> int | None:
     """The number of terms behind one element of the output; None where no row knows it."""
     count = _COUNTS.get(canonical(api))
     return None if count is None else count(bind(api, arguments), shapes)
+
+
+def gradient_terms(api: str, arguments: Tree, shapes: Shapes, path: str, elements: int) -> int:
+    """How many terms the gradient of the input at ``path`` adds up: all products of the call are spread over the
+    elements of that input. ``elements`` is how many the outputs have together."""
+    forward = terms_of(api, arguments, shapes) or 1
+    factors = 1 if parameter(api, path) == "bias" else forward  # a bias is added, not multiplied
+    if elements == 1 and forward == 1:  # a loss: all that went in was added up, after it was spread over the largest
+        factors = max((prod(shape) for shape in shapes.values()), default=1)
+    spread = elements * factors // max(prod(shapes.get(path, ())), 1)
+    return max(spread, forward if canonical(api) in _SUMS_AGAIN else 1)
+
+
+def steps_of_position(api: str, shapes: Shapes) -> int:
+    """As how many terms the rounding of positions counts where elements are taken from between others: a position is as
+    large as the tensor is long, and its rounding that many units of the element found there. 1 for all others."""
+    if canonical(api) not in _RESAMPLING:
+        return 1
+    return int(max((max(shape, default=1) for shape in shapes.values()), default=1)) ** 2
+
+
+_RESAMPLING = frozenset("interpolate upsample grid_sample upsample_bilinear2d upsample_bicubic2d".split())
 
 
 def _shape(bound: Bound, shapes: Shapes, name: str) -> Shape | None:
@@ -116,7 +139,7 @@ def _collected(bound: Bound, shapes: Shapes) -> int | None:
 _ROWS: tuple[tuple[str, Count], ...] = (
     ("sum mean nansum nanmean prod var std var_mean std_mean logsumexp norm", _reduced),
     ("softmax log_softmax cumsum cumprod logcumsumexp", _reduced),
-    ("matmul linear mv dot inner", _last_of("input")),
+    ("matmul bmm mm linear mv dot inner", _last_of("input")),
     ("addmm", _last_of("mat1")),
     ("addmv", _last_of("mat")),
     ("baddbmm", _last_of("batch1")),
@@ -137,6 +160,8 @@ _COUNTS = {name: count for names, count in _ROWS for name in names.split()}
 _SCANS = frozenset("cumsum cumprod logcumsumexp cumulative_trapezoid".split())
 """They add one after another, each sum to be rounded because each is a result. Torch's kernels for CPUs keep the sum
 in float64; in float32 honesty asks for no more than float32."""
+_RECURSIONS = {"ctc_loss": (("log_probs", 0),), "rnnt_loss": (("input", 1), ("input", 2))}
+"""They go from frame to frame, a rounding each: the tensors and dimensions whose sizes are the steps."""
 _TRANSFORMS = frozenset(
     """fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 fftn ifftn rfftn irfftn hfftn ihfftn stft
     istft""".split()
@@ -148,19 +173,52 @@ _FACTORIZATIONS = frozenset("cond svd svdvals eigh eigvalsh eig eigvals pinv lst
 """Sequences of rotations or reflections, one for each row: their error is bounded by the size of the matrix as a whole,
 where moving the inputs moves each element by its own."""
 _SINGLE_DIGITS = 24
+_TWO_PASSES = frozenset("var std var_mean std_mean".split())
+"""What the first sum lost is lost in each term of the second."""
+_SUMS_AGAIN = frozenset(
+    "var std var_mean std_mean norm logsumexp softmax log_softmax layer_norm rms_norm group_norm batch_norm "
+    "instance_norm".split()
+)
+"""The gradient of each element has the sums of the forward in it, or sums of its own over the same elements."""
+_LANES = 8
+"""Sums that a vector register adds up side by side. A kernel that goes through the rest one after another is honest in
+float32 and wider, if not as good as one that adds up pairs, as torch's do; narrower types are added up in float32."""
 
 
-def roundings_of(api: str, arguments: Tree, shapes: Shapes, digits: int) -> float:
+def roundings_of(api: str, arguments: Tree, shapes: Shapes, digits: int, added: int = 0) -> float:
     """How many roundings follow each other in an honest kernel that works in a type of so many digits, where torch's
-    own kernel for CPUs does not show it; 1 for all others."""
+    own kernel for CPUs does not show it; 1 for all others. ``added`` is how many terms a gradient adds up, 0 for an
+    output."""
     name = canonical(api)
     largest = max((max(shape, default=1) for shape in shapes.values()), default=1)
-    if name in _SCANS and digits >= _SINGLE_DIGITS:
-        return float(_reduced(bind(api, arguments), shapes) or largest)
+    if digits >= _SINGLE_DIGITS:
+        if name in _SCANS:
+            steps = float(_reduced(bind(api, arguments), shapes) or largest)
+            return steps * _size_of_logarithm(steps) ** 2 if name == "logcumsumexp" else steps
+        if name in _RECURSIONS:
+            frames, classes = _frames(bind(api, arguments), shapes)
+            return frames * _size_of_logarithm(classes) ** 2
+        if name in _TWO_PASSES and not added:
+            added = _reduced(bind(api, arguments), shapes) or 0
+        if added > _LANES and name not in _FACTORIZATIONS:
+            return added / _LANES
     if name in _TRANSFORMS and digits < _SINGLE_DIGITS:
         count = max((prod(shape) for shape in shapes.values()), default=1)
         return max(1.0, _BUTTERFLY * log2(max(count, 1)))
     return float(largest) if name in _FACTORIZATIONS else 1.0
+
+
+def _size_of_logarithm(count: float) -> float:
+    """How large the logarithm of a sum of so many numbers around 1 is. What rounding takes from it is relative to its
+    size, and what is made of it by the exponential function is off by as much."""
+    return max(1.0, log(max(count, 1.0)))
+
+
+def _frames(bound: Bound, shapes: Shapes) -> tuple[int, int]:
+    """The steps of a recursion over frames, and the classes of each."""
+    places = _RECURSIONS[canonical(bound.api)]
+    shape = _shape(bound, shapes, places[0][0]) or (1,)
+    return sum(shape[dim] for _, dim in places if dim < len(shape)), shape[-1]
 
 
 def listed_operators() -> tuple[str, ...]:

@@ -145,7 +145,8 @@ _TABLE: dict[Kind, str] = {
         dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout native_dropout
         bernoulli rand randn randint rand_like randn_like randint_like randperm multinomial normal uniform exponential
         geometric cauchy log_normal random poisson rrelu trunc_normal xavier_uniform xavier_normal kaiming_uniform
-        kaiming_normal orthogonal binomial fractional_max_pool2d fractional_max_pool3d svd_lowrank pca_lowrank
+        kaiming_normal orthogonal binomial _standard_gamma fractional_max_pool2d fractional_max_pool3d svd_lowrank
+        pca_lowrank
         """,
     Kind.COLLECTIVE: """
         all_reduce all_gather all_gather_into_tensor all_gather_object reduce reduce_scatter reduce_scatter_tensor

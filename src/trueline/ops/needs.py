@@ -92,8 +92,8 @@ def is_structural(domain: str) -> bool:
 
 _STRUCTURAL = frozenset(
     """distinct distinct_along plane_distinct permutation sorted lengths offsets boxes orthogonal positive_definite
-    symmetric invertible lower_triangular upper_triangular packed_factors pivots log_probability simplex simplex_along
-    one_hot labels classes segments parts sizes attention_mask signs chosen""".split()
+    symmetric invertible lower_triangular upper_triangular triangular packed_factors pivots log_probability simplex
+    simplex_along one_hot labels classes segments parts sizes attention_mask signs chosen""".split()
 )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from trueline.dtypes import DType
 from trueline.errors import UsageError
+from trueline.ops import exact
 
 Array = np.ndarray[Any, Any]
 Generator = np.random.Generator
@@ -45,7 +46,8 @@ def _positive(generator: Generator, shape: Shape, kind: DType, low: float = 0.05
     """Spread evenly over its orders of magnitude, so that the small ones are tested as well."""
     if kind.is_exact:
         return generator.integers(1, max(2, int(high) + 1), shape)
-    return np.exp(generator.uniform(np.log(low), np.log(high), shape))
+    first, last = float(exact.log(low)), float(exact.log(high))
+    return exact.exp(first + (last - first) * generator.random(shape))
 
 
 def _nonzero(generator: Generator, shape: Shape, kind: DType, low: float = 0.1, high: float = 4.0) -> Array:
@@ -152,8 +154,10 @@ def _signs(generator: Generator, shape: Shape, kind: DType) -> Array:
 
 
 def _orthogonal(generator: Generator, shape: Shape, kind: DType) -> Array:
-    values = _complex_normal(generator, shape, kind)
-    return np.linalg.qr(values)[0] if values.size else values
+    rows, columns = shape[-2:]
+    vectors = exact.reflections(generator, shape[:-2], rows, is_complex=kind.is_complex)
+    corner = np.broadcast_to(np.eye(rows, columns), shape)
+    return exact.reflected(corner, vectors) if corner.size else np.zeros(shape)
 
 
 def _complex_normal(generator: Generator, shape: Shape, kind: DType) -> Array:
@@ -164,13 +168,14 @@ def _complex_normal(generator: Generator, shape: Shape, kind: DType) -> Array:
 def _with_spectrum(generator: Generator, shape: Shape, kind: DType, low: float, high: float, symmetric: bool) -> Array:
     """Matrices whose singular values are spread evenly from ``low`` to ``high`` and well apart from each other."""
     rows, columns = shape[-2:]
-    count = min(rows, columns)
     if not np.prod(shape, dtype=np.int64):
         return np.zeros(shape)
-    left = _orthogonal(generator, (*shape[:-2], rows, count), kind)
-    right = left if symmetric else _orthogonal(generator, (*shape[:-2], columns, count), kind)
-    spectrum = np.linspace(high, low, count) if count > 1 else np.array([high])
-    return (left * spectrum) @ np.swapaxes(right, -1, -2).conj()
+    count = min(rows, columns)
+    spectrum = np.zeros(shape)
+    spectrum[..., range(count), range(count)] = np.linspace(high, low, count) if count > 1 else high
+    left = exact.reflections(generator, shape[:-2], rows, is_complex=kind.is_complex)
+    right = left if symmetric else exact.reflections(generator, shape[:-2], columns, is_complex=kind.is_complex)
+    return exact.reflected(exact.reflected(spectrum, left), right, columns=True)
 
 
 def _positive_definite(generator: Generator, shape: Shape, kind: DType, low: float = 0.5, high: float = 4.0) -> Array:
@@ -217,12 +222,18 @@ def _pivots(generator: Generator, shape: Shape, kind: DType, size: float) -> Arr
 
 def _log_probability(generator: Generator, shape: Shape, kind: DType) -> Array:
     scores = generator.standard_normal(shape)
-    return scores - np.log(np.sum(np.exp(scores), axis=-1, keepdims=True)) if shape else np.minimum(scores, 0.0)
+    if not shape:
+        return np.minimum(scores, 0.0)
+    weights, total = exact.shares(scores)
+    return exact.log(weights) - exact.log(total)
 
 
 def _simplex(generator: Generator, shape: Shape, kind: DType) -> Array:
     """Positive, adding up to one along the last axis."""
-    return np.exp(_log_probability(generator, shape, kind)) if shape else np.ones(shape)
+    if not shape:
+        return np.ones(shape)
+    weights, total = exact.shares(generator.standard_normal(shape))
+    return weights / total
 
 
 def _simplex_along(generator: Generator, shape: Shape, kind: DType, axis: float) -> Array:
@@ -261,9 +272,9 @@ def _parts(generator: Generator, shape: Shape, kind: DType, total: float) -> Arr
 
 def _sizes(generator: Generator, shape: Shape, kind: DType, first: float, others: float) -> Array:
     """A shape as numbers: its first size, and one size for all others."""
-    values = np.full(shape, others)
+    values = np.full(shape or (1,), others)
     values[..., :1] = first
-    return values
+    return values.reshape(shape)
 
 
 def _angles(generator: Generator, shape: Shape, kind: DType) -> Array:
@@ -293,7 +304,7 @@ def _near_overflow(generator: Generator, shape: Shape, kind: DType, share: float
 def _wide(generator: Generator, shape: Shape, kind: DType) -> Array:
     """Magnitudes spread evenly over a good part of the exponents of the type."""
     exponents = generator.uniform(0.4 * kind.exponent_min, 0.4 * kind.exponent_max, shape)
-    return _signs(generator, shape, kind) * np.exp2(exponents)
+    return _signs(generator, shape, kind) * exact.exp2(exponents)
 
 
 def _halves(generator: Generator, shape: Shape, kind: DType) -> Array:
@@ -316,6 +327,12 @@ def _attention_mask(generator: Generator, shape: Shape, kind: DType, share: floa
     if shape and shape[-1]:
         open_[..., 0] = True
     return open_ if kind.kind == "b" else np.where(open_, 0.0, -np.inf)
+
+
+def _between(generator: Generator, shape: Shape, kind: DType, low: float = -2.0, high: float = 2.0) -> Array:
+    """Off the whole numbers, by a twentieth at least: what looks at the elements on both sides of a place takes others
+    where a place is rounded across one."""
+    return generator.integers(int(low), int(high), shape) + generator.uniform(0.05, 0.95, shape)
 
 
 SOURCES: dict[str, Source] = {
@@ -365,4 +382,6 @@ SOURCES: dict[str, Source] = {
     "steps": _steps,
     "constant": _constant,
     "attention_mask": _attention_mask,
+    "between": _between,
+    "triangular": lambda generator, shape, kind, upper=0.0: _triangular(generator, shape, kind, upper=bool(upper)),
 }

@@ -13,6 +13,7 @@ import tempfile
 import time
 
 _JOB = struct.Struct("<qd")
+_NUMBER, _SINCE = struct.Struct("<q"), struct.Struct("<d")
 _STAGE = struct.Struct("<16s")
 _SIZE = 64
 
@@ -40,10 +41,12 @@ class Board:
     def begin(self, number: int) -> None:
         """A job starts now."""
         _STAGE.pack_into(self._memory, _JOB.size, b"")
-        _JOB.pack_into(self._memory, 0, number, time.monotonic())
+        # The number last: whoever sees it sees since when, too.
+        _SINCE.pack_into(self._memory, _NUMBER.size, time.monotonic())
+        _NUMBER.pack_into(self._memory, 0, number)
 
     def end(self) -> None:
-        _JOB.pack_into(self._memory, 0, IDLE, 0.0)
+        _NUMBER.pack_into(self._memory, 0, IDLE)
 
     def enter(self, stage: str) -> None:
         """The job comes to a stage: ``candidate``, ``honest``, ``gold``."""

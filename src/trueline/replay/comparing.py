@@ -6,8 +6,10 @@ Structure first: what must be there, its dtype, shape, device and whether it is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,15 +18,14 @@ from numpy.typing import NDArray
 from trueline.cases import Case, Evidence, Outcome, Status
 from trueline.dtypes import dtype_named
 from trueline.frameworks.base import ArrayIn, ArrayOut, Executed
-from trueline.numerics import statistics
+from trueline.numerics import statistics, widen
 from trueline.numerics.evidence import measure
 from trueline.numerics.floats import Gold
 from trueline.numerics.narrow import narrow
-from trueline.numerics.predecessors import predecessor_numbers
 from trueline.numerics.yardstick import Flags
-from trueline.ops.accumulation import roundings_of, terms_of
+from trueline.ops.accumulation import gradient_terms, roundings_of, steps_of_position, terms_of
 from trueline.ops.equivalence import rule_for, same_gauge
-from trueline.ops.freedoms import has_slope_at_nan, may_differ_in_form
+from trueline.ops.freedoms import has_slope_at_nan, is_decided_by_inputs, may_differ_in_form
 from trueline.ops.names import canonical
 from trueline.replay.forms import Form, gold_of, numbers
 
@@ -40,12 +41,17 @@ _ALWAYS_VIEWS = frozenset(
 )
 """Their results share the memory of their argument: who writes to one writes to the other."""
 
+_FEW = 4096
+"""Elements up to which numpy is quicker than a kernel that finds out much more."""
 _OUTPUT, _GRADIENT = "output", "gradient"
 
 
-def evidence_of(case: Case, executions: Executions, *, predecessors: bool = True) -> Iterator[Evidence]:
-    """The evidence of every output and gradient. The candidate has returned."""
-    comparison = _Comparison(case, executions, predecessors)
+def evidence_of(
+    case: Case, executions: Executions, *, predecessors: bool = True, thorough: bool = False
+) -> Iterator[Evidence]:
+    """The evidence of every output and gradient. The candidate has returned. ``thorough`` asks for golds of moved
+    inputs also where a result is right beyond doubt without them."""
+    comparison = _Comparison(case, executions, predecessors, thorough)
     faults = list(comparison.faults(_OUTPUT))
     yield from faults
     if rule_for(case.api) is None or faults:
@@ -60,8 +66,9 @@ def evidence_of(case: Case, executions: Executions, *, predecessors: bool = True
 class _Comparison:
     """One Case: candidate, honest implementation and golds side by side."""
 
-    def __init__(self, case: Case, executions: Executions, predecessors: bool) -> None:
+    def __init__(self, case: Case, executions: Executions, predecessors: bool, thorough: bool) -> None:
         self._case = case
+        self._thorough = thorough
         self._all = executions
         self._predecessors = predecessors
         honest = executions.honest
@@ -70,6 +77,8 @@ class _Comparison:
         self._shapes = {path: array.bits.shape for path, array in executions.inputs.tensors.items()}
         self._neighbours: tuple[Executed, ...] | None = None
         self._terms = terms_of(case.api, case.arguments, self._shapes) or 1
+        given = {array.dtype for array in executions.inputs.tensors.values()}
+        self._decided = is_decided_by_inputs(case.api, case.arguments, given)
 
     def faults(self, part: str) -> Iterator[Evidence]:
         """What is not there, or not what it must be, apart from its values."""
@@ -80,8 +89,23 @@ class _Comparison:
             free = may_differ_in_form(self._case.api, path) if part == _OUTPUT and ours and theirs else ""
             if free and theirs is not None and array.shape != theirs.shape and 0 in (*array.shape, *theirs.shape):
                 yield Evidence(part, path, array.dtype, array.shape, note=free)
+            elif part == _GRADIENT and theirs is not None and self._is_left_out(ours, theirs):
+                assert theirs.bits is not None
+                yield self._plain(part, path, replace(theirs, bits=np.zeros_like(theirs.bits)))
             elif problem := self._problem(part, theirs, ours, wider=bool(free)):
                 yield Evidence(part, path, array.dtype, array.shape, structure=problem)
+
+    def _is_left_out(self, ours: ArrayOut | None, theirs: ArrayOut) -> bool:
+        """Whether a gradient is missing that is zero everywhere. One framework gives zeros where the other gives none:
+        both mean the same to whoever adds them up."""
+        if theirs.bits is None or (ours is not None and ours.bits is not None) or not self._all.crossed:
+            return False
+        return not np.any(numbers(ArrayIn(theirs.bits, theirs.dtype)))
+
+    def _written(self, found: ArrayOut | None) -> ArrayOut | None:
+        """What the reference wrote to the argument that an array is, and returned; None where it wrote nothing."""
+        alias = found.alias if found is not None else ""
+        return next((one for one in self._expected.outputs.values() if alias and one.alias == alias), None)
 
     def plain(self, part: str, settled: set[str]) -> Iterator[Evidence]:
         """Every array as it is, but for those that are settled."""
@@ -105,7 +129,7 @@ class _Comparison:
         honest = Form(self._case, sides.inputs, sides.honest) if sides.honest.returned else None
         gold = Form(self._case, sides.inputs, sides.gold) if sides.gold.returned else None
         # Perturbed golds are seen with the inputs as they were: equal ones among them are to stay equal.
-        moved = [Form(self._case, sides.inputs, one) for one in sides.perturbed]
+        moved = cache(lambda: [Form(self._case, sides.inputs, one) for one in sides.perturbed])
         yield from self._checks(candidate, honest)
         for path in candidate.paths(_OUTPUT):
             yield self._formed(_OUTPUT, path, candidate, honest, gold, moved)
@@ -118,7 +142,7 @@ class _Comparison:
                 yield Evidence(part, path, array.dtype, array.shape, note=reason)
 
     def _formed_gradients(
-        self, candidate: Form, honest: Form | None, gold: Form | None, moved: list[Form]
+        self, candidate: Form, honest: Form | None, gold: Form | None, moved: Callable[[], list[Form]]
     ) -> Iterator[Evidence]:
         reason = self._no_gradients()
         if not reason and gold is not None and not same_gauge(candidate.form, gold.form):
@@ -130,14 +154,20 @@ class _Comparison:
         yield from faults
         if gold is not None and honest is not None and not same_gauge(honest.form, gold.form):
             honest = None
-        moved = [one for one in moved if gold is not None and same_gauge(one.form, gold.form)]
+        alike = cache(lambda: [one for one in moved() if gold is not None and same_gauge(one.form, gold.form)])
         settled = {fault.path for fault in faults}
         for path in candidate.paths(_GRADIENT):
             if path not in settled and self._is_expected(_GRADIENT, path):
-                yield self._formed(_GRADIENT, path, candidate, honest, gold, moved)
+                yield self._formed(_GRADIENT, path, candidate, honest, gold, alike)
 
     def _formed(
-        self, part: str, path: str, candidate: Form, honest: Form | None, gold: Form | None, moved: list[Form]
+        self,
+        part: str,
+        path: str,
+        candidate: Form,
+        honest: Form | None,
+        gold: Form | None,
+        moved: Callable[[], list[Form]],
     ) -> Evidence:
         array = _arrays(self._all.candidate, part)[path.partition(":")[0]]
         exact = path in candidate.form.exact
@@ -146,8 +176,13 @@ class _Comparison:
             return Evidence(part, path, kind.name, array.shape, note=self._no_gold(part, path))
         ours = candidate.bits(part, path, kind, exact=exact)
         theirs = honest.bits(part, path, kind, exact=exact) if honest is not None and honest.has(part, path) else None
-        golds = [one.gold(part, path, exact=exact) for one in (gold, *moved) if one.has(part, path)]
-        return self._measured(part, path, ours, theirs, golds, kind.name)
+
+        def golds_of_moved() -> list[Gold]:
+            return [one.gold(part, path, exact=exact) for one in moved() if one.has(part, path)]
+
+        return self._measured(
+            part, path, ours, theirs, gold.gold(part, path, exact=exact), golds_of_moved, kind.name
+        )
 
     def _checks(self, candidate: Form, honest: Form | None) -> Iterator[Evidence]:
         """What must hold of an execution by itself; where it does not hold of the honest one, it says nothing."""
@@ -167,12 +202,17 @@ class _Comparison:
         gold = self._gold(part, path, array, honest)
         if gold is None:
             return Evidence(part, path, array.dtype, array.shape, note=self._no_gold(part, path))
-        others = [_arrays(one, part).get(path) for one in self._all.perturbed]
-        golds = [gold, *(gold_of(one) for one in others if one is not None and one.bits is not None)]
+
+        def golds_of_moved() -> list[Gold]:
+            others = [_arrays(one, part).get(path) for one in self._all.perturbed]
+            return [gold_of(one) for one in others if one is not None and one.bits is not None]
+
         theirs = honest.bits if honest is not None and honest.dtype == array.dtype else None
         assert array.bits is not None
         excused = self._without_slope(path, array.shape) if part == _GRADIENT else None
-        return self._measured(part, path, array.bits, theirs, golds, array.dtype, excused, plain=True)
+        return self._measured(
+            part, path, array.bits, theirs, gold, golds_of_moved, array.dtype, excused, plain=True
+        )
 
     def _nudged(self, part: str, path: str) -> list[Array]:
         """What the honest implementation makes of neighbouring inputs at a path."""
@@ -195,38 +235,44 @@ class _Comparison:
         path: str,
         ours: Array,
         theirs: Array | None,
-        golds: list[Gold],
+        gold: Gold,
+        moved: Callable[[], list[Gold]],
         dtype: str,
         excused: Flags | None = None,
         *,
         plain: bool = False,
     ) -> Evidence:
         kind, kept = dtype_named(dtype), {}
-        high = golds[0][0] if isinstance(golds[0], tuple) else golds[0]
+        if part == _OUTPUT and self._decided:
+            moved, kept["decided"] = list, 1.0  # inputs that are moved would be other inputs
+        added = self._added(path) if part == _GRADIENT else 0
+        high = gold[0] if isinstance(gold, tuple) else gold
         if theirs is None and not kind.is_exact and high.shape == ours.shape:
             theirs = narrow(high, kind)
             kept["honest_rounded"] = 1.0  # no honest kernel in this dtype: the gold, rounded, stands in
         if self._all.candidate.tensor_float and kind.name == "float32":
             kept[f"tf32_{self._all.candidate.tensor_float}"] = 1.0
-        if self._predecessors and high.shape == ours.shape:
-            values = [None if one is None else numbers(ArrayIn(one, dtype)) for one in (ours, theirs)]
-            if values[0] is not None:
-                kept.update(predecessor_numbers(values[0], values[1], high, kind))
         return measure(
             part,
             path,
             ours,
             theirs,
-            golds[0],
-            golds[1:],
+            gold,
+            moved() if self._thorough else moved,
             dtype=kind,
             excused=excused,
             scale=self._scale(part),
-            roundings=roundings_of(self._case.api, self._case.arguments, self._shapes, kind.digits),
-            terms=self._terms,
+            roundings=roundings_of(self._case.api, self._case.arguments, self._shapes, kind.digits, added),
+            terms=max(self._terms, added, steps_of_position(self._case.api, self._shapes)),
             nudged=partial(self._nudged, part, path) if plain and self._all.nudged is not None else None,
+            predecessors=self._predecessors,
             numbers=kept,
         )
+
+    def _added(self, path: str) -> int:
+        """How many terms the gradient of an input adds up."""
+        elements = sum(math.prod(array.shape) for array in self._all.candidate.outputs.values())
+        return gradient_terms(self._case.api, self._case.arguments, self._shapes, path, elements)
 
     def _scale(self, part: str) -> float:
         """The largest magnitude that went in: beside it, what vanishes is noise."""
@@ -252,7 +298,7 @@ class _Comparison:
     def _problem(self, part: str, expected: ArrayOut | None, found: ArrayOut | None, *, wider: bool) -> str:
         """What of the form of an array is wrong. It may be of a ``wider`` floating dtype where that is said."""
         if expected is None or (expected.bits is None and part == _GRADIENT):
-            return _surplus(part, found)
+            return _surplus(part, found, self._written(found))
         if found is None:
             return "is missing" if expected.bits is not None else ""
         if found.bits is None:
@@ -311,10 +357,12 @@ def _digits(array: ArrayOut) -> int:
     return dtype_named(array.dtype).digits
 
 
-def _surplus(part: str, found: ArrayOut | None) -> str:
+def _surplus(part: str, found: ArrayOut | None, written: ArrayOut | None) -> str:
     """An output or gradient that the reference has not."""
     if found is None or found.bits is None:
         return ""
+    if part == _OUTPUT and written is not None and written.bits is not None:
+        return "" if np.array_equal(found.bits, written.bits) else "must be written to, and was not"
     if part == _OUTPUT:
         return "an argument that must not be changed was changed" if found.alias else "is there, and should not be"
     return "a gradient where there is none" if np.any(numbers(ArrayIn(found.bits, found.dtype)) != 0) else ""
@@ -325,6 +373,10 @@ def _largest(array: ArrayIn) -> float:
     kind = dtype_named(array.dtype)
     if kind.is_exact or array.bits.size == 0:
         return 0.0
+    if array.bits.size <= _FEW and not kind.is_complex:
+        largest = float(np.abs(widen(array.bits, kind)).max())
+        if math.isfinite(largest):
+            return largest
     found = statistics(array.bits, kind)
     return max(abs(found.minimum), abs(found.maximum)) if found.finite else 0.0
 

@@ -23,6 +23,7 @@ from trueline.numerics import widen
 from trueline.numerics.narrow import narrow
 from trueline.numerics.sensitivity import perturb
 from trueline.ops.domains import draw, is_structural
+from trueline.ops.values import Maker, values_for
 from trueline.replay.likeness import in_likeness
 from trueline.replay.stream import Stream
 from trueline.store import Run, open_run
@@ -32,7 +33,9 @@ Array = NDArray[Any]
 
 def inputs_for(case: Case) -> Inputs:
     """What a Case is given. Gradients that it does not name are drawn when the outputs are known."""
-    tensors = {spec.path: load(spec) if spec.stored else drawn(spec, case.seed, spec.path) for spec in case.tensors}
+    tensors = {
+        spec.path: load(spec) if spec.stored else drawn(spec, case.seed, spec.path, case) for spec in case.tensors
+    }
     gradients = {
         spec.path: load(spec) if spec.stored else drawn(spec, case.seed, f"gradient {spec.path}")
         for spec in case.gradients
@@ -51,14 +54,15 @@ def load(spec: TensorSpec) -> ArrayIn:
     return ArrayIn(reader.tensor_bits(spec.stored.tensor_id, spec.dtype, spec.shape), dtype_named(spec.dtype).name)
 
 
-def drawn(spec: TensorSpec, seed: int, name: str) -> ArrayIn:
-    """A tensor as its spec describes it. One that overlaps itself in memory (an expanded one) is drawn in memory, so
-    that elements that are the same are the same."""
+def drawn(spec: TensorSpec, seed: int, name: str, case: Case | None = None) -> ArrayIn:
+    """A tensor as its spec describes it; with the values that matter to the call where it is one of ``case``'s. One
+    that overlaps itself in memory (an expanded one) is drawn in memory, so that elements that are the same are the
+    same."""
     strides = spec.strides
     if strides is None or not _overlaps(spec.shape, strides):
-        return _drawn(spec, spec.shape, seed, name)
+        return _drawn(spec, spec.shape, seed, name, case)
     length = 1 + sum((size - 1) * stride for size, stride in zip(spec.shape, strides, strict=True))
-    memory = _drawn(spec, (length,), seed, name)
+    memory = _drawn(spec, (length,), seed, name, case)
     itemsize = memory.bits.dtype.itemsize
     bits = np.lib.stride_tricks.as_strided(memory.bits, spec.shape, [stride * itemsize for stride in strides])
     return ArrayIn(np.ascontiguousarray(bits), memory.dtype)
@@ -66,8 +70,9 @@ def drawn(spec: TensorSpec, seed: int, name: str) -> ArrayIn:
 
 def perturbed(inputs: Inputs, working: str, seed: int, rounds: int, *, longdouble: bool = False) -> Iterator[Inputs]:
     """Settled inputs, moved again and again by one rounding in the dtype that the call works in, each for a gold of its
-    own. With ``longdouble`` the moves are kept where float64 would round them away."""
-    coarsest = dtype_named(working or "float32")
+    own; by one in their own dtype where it works in none, as with complex numbers alone. With ``longdouble`` the moves
+    are kept where float64 would round them away."""
+    coarsest = dtype_named(working or "float64")
     tensors = {path: _Movable(path, array, coarsest, longdouble) for path, array in inputs.tensors.items()}
     gradients = {
         path: _Movable(f"gradient {path}", array, coarsest, longdouble) for path, array in inputs.gradients.items()
@@ -143,11 +148,16 @@ def _edges(values: Array, kind: DType) -> NDArray[np.bool_] | None:
     return np.isin(values, ends) if ends and low < high else None
 
 
-def _drawn(spec: TensorSpec, shape: tuple[int, ...], seed: int, name: str) -> ArrayIn:
+def _drawn(spec: TensorSpec, shape: tuple[int, ...], seed: int, name: str, case: Case | None) -> ArrayIn:
     kind = dtype_named(spec.dtype)
     stream = Stream(seed, name)
-    if spec.statistics is not None and spec.statistics.count and not is_structural(spec.domain):
+    known = spec.statistics is not None and spec.statistics.count and not is_structural(spec.domain)
+    make = _maker(case, spec) if case is not None and not known else None
+    if known:
+        assert spec.statistics is not None
         values = in_likeness(spec.statistics, stream, shape, kind)
+    elif make is not None:
+        values = make(stream.generator, shape)
     elif spec.domain:
         values = _from_domain(spec, stream, shape, kind)
     elif kind.is_exact:
@@ -157,6 +167,12 @@ def _drawn(spec: TensorSpec, shape: tuple[int, ...], seed: int, name: str) -> Ar
         numbers = stream.normal(count)
         values = (numbers.view(np.complex128) if kind.is_complex else numbers).reshape(shape)
     return ArrayIn(np.ascontiguousarray(narrow(values, kind)).reshape(shape), kind.name)
+
+
+def _maker(case: Case, spec: TensorSpec) -> Maker | None:
+    """Who makes the values of a tensor that is drawn for a call; None where its domain alone says it all."""
+    place = next((number for number, one in enumerate(case.tensors) if one.path == spec.path), 0)
+    return values_for(case.api, spec.domain, spec.dtype, case.draw, case.arguments, position=place, seed=case.seed)
 
 
 def _from_domain(spec: TensorSpec, stream: Stream, shape: tuple[int, ...], kind: DType) -> Array:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from trueline.frameworks.machine import executor
 from trueline.frameworks.rounding import settled, to_dtype
 from trueline.replay.inputs import inputs_for
 from trueline.replay.keep import write_arrays
+from trueline.replay.modes_how import measurer_for
 from trueline.replay.reduce import (
     PLAIN_SEED,
     WRITTEN_OUT,
@@ -32,7 +34,7 @@ from trueline.replay.reduce import (
 from trueline.replay.serial import case_from_json, measured_to_json, target_from_json
 from trueline.replay.serve import Spent
 from trueline.replay.translated import executors_for
-from trueline.replay.worker import Options, execute_case, measure_case, measure_executions
+from trueline.replay.worker import Options, execute_case, measure_executions, warm_up
 
 MEASURE = "trueline.replay.jobs:measuring"
 SAVE = "trueline.replay.jobs:saving"
@@ -45,13 +47,16 @@ Work = Callable[[Any], Any]
 def measuring(setup: dict[str, Any], announce: Announce) -> Work:
     target, reference = _targets(setup)
     options = Options(announce=announce)
+    measure = measurer_for(target)
 
     def work(payload: Any) -> Any:
-        measured = measure_case(case_from_json(payload), target, reference, options)
+        measured = measure(case_from_json(payload), target, reference, options)
         if measured.candidate.status is Status.CRASHED:  # and this process lives: it has lost its device
             raise Spent(measured.candidate.reason)
         return measured_to_json(measured)
 
+    if not target.how:  # what executes graphs has threads, which no process survives that is forked from this one
+        work.warm_up = partial(warm_up, target, reference, options)  # type: ignore[attr-defined]
     return work
 
 

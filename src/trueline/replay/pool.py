@@ -5,10 +5,15 @@
             done.answer        # what the job gave, or
             done.outcome       # how it ended its worker
 
-Each worker is a fresh interpreter that keeps its imports and is sent jobs ahead of need. When one dies, its board says
-which job it was doing. That job is tried once more, alone, in a fresh worker (an earlier job may have damaged the
-memory of the first one); if it kills that one as well, the death is its outcome. The jobs that waited behind it go to
-another worker.
+Each worker keeps its imports and is sent jobs ahead of need. It is a fresh interpreter or, with ``warm``, a copy of a
+process that has imported everything once (``zygote``), which is there at once. When one dies, its board says which job
+it was doing. That job is tried once more, alone, in a fresh worker (an earlier job may have damaged the memory of the
+first one); if it kills that one as well, the death is its outcome. The jobs that waited behind it go to another worker.
+
+Jobs say what they are guessed to take (``Job.seconds``, ``Job.bytes``). One that takes fifty times as long, and ten
+seconds at least, is ended; ``timeout`` is the most that any may take. Jobs that together are guessed to need more than
+``budget`` bytes wait for each other; one that needs more than all of it runs alone, and one that needs several times as
+much is not tried.
 """
 
 from __future__ import annotations
@@ -19,76 +24,29 @@ import signal
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from trueline.cases import Outcome, Status
-from trueline.errors import TruelineError, UsageError
+from trueline.errors import UsageError
 from trueline.replay.board import IDLE
-from trueline.replay.process import Worker
 from trueline.replay.serial import outcome_from_json
-from trueline.replay.serve import attempt, memory_of, resolve
+from trueline.replay.serve import attempt, resolve
+from trueline.replay.staff import Seat, Staff, WorkerError, how_it_died
+from trueline.replay.tasks import Done, Job, Queue, Task
+
+__all__ = ["Done", "Job", "Pool", "WorkerError"]
 
 _TICK = 0.02
 """So often, in seconds, a running job is looked at: its time and its memory."""
 _AHEAD_SECONDS = 0.2
 _AHEAD_MOST = 64
-_START_SECONDS = 300.0
-_START_FAILURES = 3
 _MOST_LOST = 3
 """A job whose worker died so often before it came to this job is given up: something is wrong with the machine."""
 
 
-class WorkerError(TruelineError):
-    """Workers cannot be started."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Something to do; ``payload`` is JSON."""
-
-    key: str
-    payload: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A job with its end: the answer; or the outcome where it ended its worker or ran out of memory; or, in ``fault``,
-    the error of the worker's own code. ``stage`` is the last one that the job announced."""
-
-    key: str
-    answer: Any = None
-    outcome: Outcome | None = None
-    fault: str = ""
-    stage: str = ""
-
-
-@dataclass(slots=True, eq=False)
-class _Task:
-    number: int
-    job: Job
-    lost: int = 0
-    suspected: bool = False
-
-
-@dataclass(slots=True)
-class _Seat:
-    """A place for a worker, with the tasks that it was sent and has not answered, in order."""
-
-    worker: Worker
-    tasks: deque[_Task] = field(default_factory=deque)
-    answered: int = 0
-    ready: bool = False
-    started: float = field(default_factory=time.monotonic)
-    pace: float = _AHEAD_SECONDS
-    """Seconds a job takes here, smoothed."""
-    last_answer: float = 0.0
-    resident: int = 0
-    """Bytes in memory before the first job."""
-
-
 class Pool:
-    """Workers for one kind of job. ``workers=0`` does the jobs in this process, for debugging: nothing is survived."""
+    """Workers for one kind of job. ``workers=0`` does the jobs in this process, for debugging: nothing is survived.
+    ``memory`` is what each worker may allocate, ``budget`` what all together may need, both in bytes."""
 
     def __init__(
         self,
@@ -98,25 +56,32 @@ class Pool:
         workers: int = 1,
         timeout: float = 60.0,
         memory: int | None = None,
+        budget: int | None = None,
         environment: Mapping[str, str] | None = None,
+        warm: bool = False,
     ) -> None:
         if workers < 0:
             raise UsageError(f"workers must be 0 or more, not {workers}")
         if timeout <= 0:
             raise UsageError(f"the timeout must be more than 0 seconds, not {timeout}")
+        if budget is not None and budget <= 0:
+            raise UsageError(f"the budget of memory must be more than 0 bytes, not {budget}")
         self._maker = maker
         self._setup = dict(setup)
         self._size = workers
         self.timeout = timeout
         self._memory = memory
-        self._environment = dict(environment or {})
+        self._budget = budget
         self._selector = selectors.DefaultSelector()
-        self._seats: list[_Seat] = []
-        self._suspects: deque[_Task] = deque()
-        self._waiting: deque[_Task] = deque()
-        self._failed_starts = 0
+        self._seats: list[Seat] = []
+        self._suspects: deque[Task] = deque()
+        self._waiting = Queue(budget)
+        self._refused: list[Done] = []
+        head = {"maker": maker, "setup": self._setup, "memory": memory}
+        self._staff = Staff(head, dict(environment or {}), warm=warm)
         self._numbers = 0
         self._next_watch = 0.0
+        self._everything = (budget or 0) + 1  # beside which nothing fits
         self.restarts = 0
 
     def __enter__(self) -> Pool:
@@ -127,6 +92,9 @@ class Pool:
 
     def close(self) -> None:
         """Ends all workers."""
+        for seat in self._seats:
+            seat.worker.kill()
+        self._staff.close()
         for seat in self._seats:
             self._dismiss(seat)
         self._seats.clear()
@@ -139,7 +107,9 @@ class Pool:
             return
         source = iter(jobs)
         try:
-            while self._feed(source) or self._busy():
+            while self._feed(source) or self._busy() or self._refused:
+                yield from self._refused
+                self._refused.clear()
                 yield from self._listen()
                 yield from self._watch()
         finally:  # the caller stopped early, or it was interrupted: what still runs is of no use
@@ -152,6 +122,9 @@ class Pool:
         stages: list[str] = []
         work = resolve(self._maker)(self._setup, stages.append)
         for job in jobs:
+            if (refusal := self._waiting.refusal(job)) is not None:
+                yield Done(job.key, outcome=refusal)
+                continue
             stages.clear()
             answer = attempt(work, job.payload)
             yield _done(job.key, {"stage": stages[-1] if stages else "", **answer})
@@ -161,13 +134,13 @@ class Pool:
     def _feed(self, source: Iterator[Job]) -> bool:
         """Sends jobs to whoever has room; False where nothing is left to send."""
         self._pull(source, 1)
-        self._staff()
+        self._hire_and_dismiss()
         for seat in self._seats:
             if seat.ready:
                 self._fill(seat, source)
         return bool(self._waiting or self._suspects)
 
-    def _staff(self) -> None:
+    def _hire_and_dismiss(self) -> None:
         """Hires as many workers as there is work for, and always one that is fresh for a suspect."""
         busy = sum(1 for seat in self._seats if seat.tasks)
         fresh = sum(1 for seat in self._seats if not seat.answered and not seat.tasks)
@@ -186,12 +159,17 @@ class Pool:
             job = next(source, None)
             if job is None:
                 return
+            if (refusal := self._waiting.refusal(job)) is not None:
+                self._refused.append(Done(job.key, outcome=refusal))
+                continue
             self._numbers += 1
-            self._waiting.append(_Task(self._numbers, job))
+            self._waiting.add(Task(self._numbers, job))
 
-    def _fill(self, seat: _Seat, source: Iterator[Job]) -> None:
+    def _fill(self, seat: Seat, source: Iterator[Job]) -> None:
         if any(task.suspected for task in seat.tasks):
             return
+        if self._suspects and not self._waiting.fits(self._suspects[0], *self._beside(seat)):
+            return  # it needs more than the others leave: nobody begins anything before it
         if self._suspects and not seat.answered and not seat.tasks:
             self._give(seat, self._suspects.popleft())
             return
@@ -200,10 +178,26 @@ class Pool:
             return
         self._pull(source, room * self._size)
         share = max(1, len(self._waiting) // self._size)  # near the end nobody is to hold what others could do
-        for _ in range(min(room - len(seat.tasks), share, len(self._waiting))):
-            self._give(seat, self._waiting.popleft())
+        ahead = sum(task.job.seconds for task in seat.tasks)
+        for _ in range(min(room - len(seat.tasks), share)):
+            if seat.tasks and ahead > _AHEAD_SECONDS:  # what would wait behind a long one may begin elsewhere
+                return
+            task = self._waiting.take(*self._beside(seat))
+            if task is None:
+                return
+            ahead += task.job.seconds
+            self._give(seat, task)
+            if task.alone:
+                return
 
-    def _give(self, seat: _Seat, task: _Task) -> None:
+    def _beside(self, seat: Seat) -> tuple[int, bool]:
+        """What the other workers are guessed to need at once, and whether any of them has something to do. Tasks that
+        a worker has already are done one after the other."""
+        others = [other for other in self._seats if other is not seat and other.tasks]
+        alone = any(task.alone for other in others for task in other.tasks)
+        return sum(other.bytes for other in others) + (self._everything if alone else 0), bool(others)
+
+    def _give(self, seat: Seat, task: Task) -> None:
         if not seat.tasks:
             seat.last_answer = time.monotonic()
         seat.tasks.append(task)
@@ -217,7 +211,7 @@ class Pool:
 
     def _listen(self) -> Iterator[Done]:
         for key, events in self._selector.select(_TICK):
-            seat: _Seat = key.data
+            seat: Seat = key.data
             if events & selectors.EVENT_WRITE:
                 seat.worker.flush()
                 self._attend(seat)
@@ -226,20 +220,18 @@ class Pool:
                 if seat.worker.hung_up and seat in self._seats:
                     yield from self._bury(seat)
 
-    def _hear(self, seat: _Seat) -> Iterator[Done]:
+    def _hear(self, seat: Seat) -> Iterator[Done]:
         for message in seat.worker.receive():
             if seat not in self._seats:
                 return
             if "number" in message:
                 yield from self._answered(seat, message)
             elif "ready" in message:
-                seat.ready = True
-                seat.resident = memory_of(seat.worker.process.pid).resident
-                self._failed_starts = 0
+                self._staff.came(seat, message["ready"])
             else:
                 raise WorkerError(f"workers cannot start: {message['unable']}")
 
-    def _answered(self, seat: _Seat, message: dict[str, Any]) -> Iterator[Done]:
+    def _answered(self, seat: Seat, message: dict[str, Any]) -> Iterator[Done]:
         task = seat.tasks.popleft()
         assert task.number == message["number"], "workers answer in order"
         now = time.monotonic()
@@ -267,7 +259,7 @@ class Pool:
         self._next_watch = now + _TICK
         for seat in list(self._seats):
             if not seat.ready:
-                if seat.worker.gone() or now - seat.started > _START_SECONDS:
+                if seat.is_late(now):
                     self._start_failed(seat)
                 continue
             if seat.worker.gone():
@@ -279,24 +271,37 @@ class Pool:
             number, since = seat.worker.board.read()
             if number == IDLE or not seat.tasks or seat.tasks[0].number != number:
                 continue
-            if now - since > self.timeout:
-                yield from self._stop(seat, Outcome(Status.TIMED_OUT, f"it did not return within {self.timeout:g} s"))
-            elif self._memory is not None:
-                used = memory_of(seat.worker.process.pid).resident - seat.resident
-                if used > self._memory:
-                    reason = f"it used more than the {self._memory / 1e9:.1f} GB that it may"
-                    yield from self._stop(seat, Outcome(Status.OUT_OF_MEMORY, reason))
+            limit = seat.tasks[0].limit(self.timeout)
+            if now - since > limit:
+                yield from self._stop(seat, seat.tasks[0].took_too_long(limit, self.timeout))
+            elif self._memory is not None and seat.used() > self._memory:
+                yield from self._stop(seat, _used_too_much(self._memory))
+        yield from self._watch_budget()
 
-    def _stop(self, seat: _Seat, outcome: Outcome) -> Iterator[Done]:
-        """Kills a worker for what its running job does."""
+    def _watch_budget(self) -> Iterator[Done]:
+        """Guesses may be wrong: where all together use more than the budget, the one goes that is farthest above what
+        it was guessed to need. Beside others it is tried again without them."""
+        running = [seat for seat in self._seats if seat.ready and seat.tasks]
+        if self._budget is None or not running:
+            return
+        used = [seat.used() for seat in running]
+        if sum(used) <= self._budget:
+            return
+        _, worst = max(zip(used, running, strict=True), key=lambda pair: pair[0] - pair[1].tasks[0].job.bytes)
+        yield from self._stop(worst, _used_too_much(self._budget), beside_others=len(running) > 1)
+
+    def _stop(self, seat: Seat, outcome: Outcome, *, beside_others: bool = False) -> Iterator[Done]:
+        """Kills a worker for what its running job does, or does ``beside_others``."""
+        seat.tasks[0].alone |= beside_others
+        again = beside_others and not seat.tasks[0].suspected
         seat.worker.kill()
         yield from self._hear(seat)  # it may have finished at the last moment
         if seat in self._seats:
-            yield from self._bury(seat, outcome)
+            yield from self._bury(seat, outcome, again=again)
 
-    def _bury(self, seat: _Seat, outcome: Outcome | None = None) -> Iterator[Done]:
+    def _bury(self, seat: Seat, outcome: Outcome | None = None, *, again: bool = False) -> Iterator[Done]:
         """A worker is dead: finds the job that killed it and gives back the others. ``outcome`` is known where it was
-        killed by us."""
+        killed by us; ``again`` says that its job is to be tried once more, whatever it did."""
         code = seat.worker.wait()
         if not seat.ready:
             self._start_failed(seat)
@@ -306,9 +311,11 @@ class Pool:
         guilty = bool(seat.tasks) and seat.tasks[0].number == number
         if guilty:
             task = seat.tasks.popleft()
-            found = outcome or Outcome(*_how_it_died(code, seat.worker.last_words()))
+            found = outcome or Outcome(*how_it_died(code, seat.worker.last_words()))
             found = Outcome(found.status, found.reason, time.monotonic() - since)
-            alone = task.suspected or not seat.answered
+            # Whoever else killed it may have meant no job in particular.
+            again |= outcome is None and code == -signal.SIGKILL and not task.suspected
+            alone = (task.suspected or not seat.answered) and not again
             if alone or found.status is Status.TIMED_OUT:
                 yield Done(task.job.key, outcome=found, stage=stage)
             else:
@@ -318,53 +325,51 @@ class Pool:
         self._give_back(seat)
         self._remove(seat)
 
-    def _blame_nobody(self, seat: _Seat, code: int) -> Iterator[Done]:
+    def _blame_nobody(self, seat: Seat, code: int) -> Iterator[Done]:
         """The worker died between two jobs."""
         task = seat.tasks[0]
         task.lost += 1
         if task.lost >= _MOST_LOST:
             seat.tasks.popleft()
-            status, reason = _how_it_died(code, seat.worker.last_words())
+            status, reason = how_it_died(code, seat.worker.last_words())
             reason = f"{_MOST_LOST} workers ended before they began it: {reason}"
             yield Done(task.job.key, outcome=Outcome(status, reason))
 
-    def _suspect(self, task: _Task) -> None:
+    def _suspect(self, task: Task) -> None:
         task.suspected = True
         self._suspects.append(task)
 
-    def _give_back(self, seat: _Seat) -> None:
-        self._waiting.extendleft(reversed([task for task in seat.tasks if not task.suspected]))
+    def _give_back(self, seat: Seat) -> None:
+        self._waiting.put_back(task for task in seat.tasks if not task.suspected)
         self._suspects.extend(task for task in seat.tasks if task.suspected)
         seat.tasks.clear()
 
     # Workers
 
-    def _hire(self) -> _Seat:
-        head = {"maker": self._maker, "setup": self._setup, "memory": self._memory}
-        seat = _Seat(Worker(head, self._environment))
+    def _hire(self) -> Seat:
+        seat = self._staff.hire()
         self._selector.register(seat.worker.link, selectors.EVENT_READ, seat)
         self._attend(seat)
         return seat
 
-    def _attend(self, seat: _Seat) -> None:
+    def _attend(self, seat: Seat) -> None:
         """Listens for room to write only while there is something to write."""
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if seat.worker.unsent else 0)
         self._selector.modify(seat.worker.link, events, seat)
 
-    def _start_failed(self, seat: _Seat) -> None:
-        _, reason = _how_it_died(seat.worker.wait(), seat.worker.last_words())
-        self._remove(seat)
-        self._failed_starts += 1
-        if self._failed_starts >= _START_FAILURES:
-            raise WorkerError(f"workers cannot start: {reason}")
+    def _start_failed(self, seat: Seat) -> None:
+        try:
+            self._staff.failed(seat)
+        finally:
+            self._remove(seat)
 
-    def _remove(self, seat: _Seat) -> None:
+    def _remove(self, seat: Seat) -> None:
         if seat in self._seats:
             self._seats.remove(seat)
             self._dismiss(seat)
             self.restarts += 1
 
-    def _dismiss(self, seat: _Seat) -> None:
+    def _dismiss(self, seat: Seat) -> None:
         with contextlib.suppress(KeyError):
             self._selector.unregister(seat.worker.link)
         seat.worker.close()
@@ -376,12 +381,5 @@ def _done(key: str, message: Mapping[str, Any]) -> Done:
     return Done(key, answer=message.get("answer"), fault=message.get("fault", ""), stage=message["stage"])
 
 
-def _how_it_died(code: int, words: str) -> tuple[Status, str]:
-    """From the code with which a process ended, and the last line that it wrote."""
-    if code == -signal.SIGKILL:
-        return Status.OUT_OF_MEMORY, "the system killed its process (SIGKILL), most likely for want of memory"
-    said = f": {words}" if words and code != -signal.SIGSEGV else ""
-    if code < 0:
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        return Status.CRASHED, f"its process died of {name}{said}"
-    return Status.CRASHED, f"its process ended with exit code {code}{said}"
+def _used_too_much(allowed: int) -> Outcome:
+    return Outcome(Status.OUT_OF_MEMORY, f"it used more than the {allowed / 1e9:.1f} GB that it may")

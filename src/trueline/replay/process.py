@@ -11,8 +11,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from trueline.replay.board import Board
 
@@ -22,26 +22,33 @@ _LOG_BYTES = 1 << 20
 _WAIT_SECONDS = 10.0
 
 
-class Worker:
-    """A fresh interpreter that does the jobs it is sent. Nothing here waits for it."""
+class Handle(Protocol):
+    """A process that was started. ``pid`` is 0 while nobody knows it yet."""
 
-    def __init__(self, head: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None:
+        """The code with which it ended, negative for a signal; None while it lives."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The same once it has ended; raises ``subprocess.TimeoutExpired`` where that takes too long."""
+
+
+Starter = Callable[[int, int, int], Handle]
+"""Starts a process that serves jobs, given the descriptors of its socket, its board and its log."""
+
+
+class Worker:
+    """A process that does the jobs it is sent. Nothing here waits for it."""
+
+    def __init__(self, head: Mapping[str, Any], start: Starter) -> None:
         self.board = Board.make()
         self.link, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile(prefix="trueline-worker-")
         fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_APPEND)  # so that it can be emptied while it is written
-        words = [sys.executable, "-c", _START, json.dumps(_search_path()), str(theirs.fileno())]
-        words += [str(self.board.descriptor), str(os.getpid())]
         with theirs:
-            self.process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # what user code prints would drown what a dying process says
-                stderr=self._log,
-                pass_fds=(theirs.fileno(), self.board.descriptor),
-                env={**os.environ, **environment},
-                start_new_session=True,  # so that what it starts can be ended with it, and Ctrl-C reaches us alone
-            )
+            self.process = start(theirs.fileno(), self.board.descriptor, self._log.fileno())
         self.link.setblocking(False)
         self.hung_up = False
         self._outgoing = bytearray()
@@ -85,8 +92,15 @@ class Worker:
 
     def kill(self) -> None:
         """Ends the process and all that it started."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        pid = self.process.pid
+        if not pid:  # not born yet; without its socket it ends at once
+            return
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            with contextlib.suppress(ProcessLookupError):  # it may not have a group of its own yet
+                if self.process.poll() is None:
+                    os.kill(pid, signal.SIGKILL)
 
     def wait(self) -> int:
         """The code with which it ended; a process that has hung up but does not end is killed."""
@@ -106,9 +120,9 @@ class Worker:
 
     def close(self) -> None:
         """Ends it and frees what it held."""
+        self.link.close()
         self.kill()
         self.process.wait()
-        self.link.close()
         self.board.close()
         self._log.close()
 
@@ -119,7 +133,25 @@ class Worker:
                 os.ftruncate(self._log.fileno(), 0)
 
 
-def _search_path() -> list[str]:
+def interpreter(environment: Mapping[str, str]) -> Starter:
+    """Starts each worker as a fresh interpreter."""
+
+    def start(link: int, board: int, log: int) -> Handle:
+        words = [sys.executable, "-c", _START, json.dumps(search_path()), str(link), str(board), str(os.getpid())]
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,  # what user code prints would drown what a dying process says
+            stderr=log,
+            pass_fds=(link, board),
+            env={**os.environ, **environment},
+            start_new_session=True,  # so that what it starts can be ended with it, and Ctrl-C reaches us alone
+        )
+
+    return start
+
+
+def search_path() -> list[str]:
     """Where the worker is to look for modules: where this process does, and in the current folder, last, so that a
     file there can be given as an override but cannot take the place of a library."""
     here = os.getcwd()

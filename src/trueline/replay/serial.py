@@ -1,7 +1,7 @@
 """Cases and what was measured of them as plain JSON, and back: what travels to workers and lies in ledgers.
 
 Floats that JSON cannot say are the strings ``nan``, ``inf`` and ``-inf``. Fields that are as by default are left out,
-so that a record written by an older version still reads.
+so that a record written by an older version still reads; evidence is written as ``compact`` says.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from trueline.cases import Case, CaseMeasured, CheckInfo, Evidence, Outcome, Status, Stored, Target, TensorSpec
 from trueline.records import Measurement, Statistics
+from trueline.replay.compact import evidence_from_list, evidence_to_list
 
 Record = TypeVar("Record")
 Json = dict[str, Any]
@@ -56,22 +57,33 @@ def outcome_to_json(outcome: Outcome) -> Json:
 
 
 def outcome_from_json(content: Mapping[str, Any]) -> Outcome:
-    return _read(Outcome, content, status=Status, seconds=float)
+    return Outcome(
+        _STATUSES[content["status"]],
+        content.get("reason", ""),
+        float(content.get("seconds", 0.0)),
+        content.get("peak_bytes", 0),
+        content.get("simulated", ""),
+    )
+
+
+_STATUSES = {status.value: status for status in Status}
 
 
 def measured_to_json(measured: CaseMeasured) -> Json:
     return _written(
-        measured, candidate=outcome_to_json, reference=_maybe(outcome_to_json), evidence=_each(_evidence_out)
+        measured, candidate=outcome_to_json, reference=_maybe(outcome_to_json), evidence=_each(evidence_to_list)
     )
 
 
 def measured_from_json(content: Mapping[str, Any]) -> CaseMeasured:
-    return _read(
-        CaseMeasured,
-        content,
-        candidate=outcome_from_json,
-        reference=_maybe(outcome_from_json),
-        evidence=_all(_evidence_in),
+    """Written out, for the coordinator does it for every case of a campaign."""
+    reference = content.get("reference")
+    return CaseMeasured(
+        content["key"],
+        outcome_from_json(content["candidate"]),
+        None if reference is None else outcome_from_json(reference),
+        tuple([_evidence_in(one) for one in content.get("evidence", ())]),
+        content.get("skipped", ""),
     )
 
 
@@ -80,15 +92,13 @@ def info_to_json(info: CheckInfo) -> Json:
 
 
 def info_from_json(content: Mapping[str, Any]) -> CheckInfo:
-    return _read(CheckInfo, content, sources=tuple)
+    return _read(CheckInfo, content, sources=tuple, variants=tuple)
 
 
-def _evidence_out(evidence: Evidence) -> Json:
-    return _written(evidence, gold=_flat, honest=_flat, direct=_flat)
-
-
-def _evidence_in(content: Mapping[str, Any]) -> Evidence:
-    return _read(
+def _evidence_in(content: Any) -> Evidence:
+    if isinstance(content, list):
+        return evidence_from_list(content)
+    return _read(  # as checks of version 1 have it
         Evidence,
         content,
         shape=tuple,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import importlib
 import json
 import os
@@ -16,7 +17,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trueline.cases import Outcome, Status
@@ -36,10 +37,15 @@ _PR_SET_PDEATHSIG = 1
 def main() -> None:
     """The life of a worker. The last words of the command line: descriptors of socket and board, parent's id."""
     link, board, parent = (int(word) for word in sys.argv[-3:])
-    _die_with(parent)
-    faulthandler.enable()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here, and its core may fill the disk
+    die_with(parent)
+    settle()
     Server(socket.socket(fileno=link), Board(board)).serve()
+
+
+def settle() -> None:
+    """A crash is expected here: it is to leave a stack, and no core, which may fill the disk."""
+    faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 class Spent(Exception):
@@ -55,15 +61,27 @@ class Server:
         self._process = os.getpid()
 
     def serve(self) -> None:
+        """Makes what does the jobs, and does them."""
         lines = self._link.makefile("rb")
         head = json.loads(next(lines))
-        try:
-            work = resolve(head["maker"])(head["setup"], self._board.enter)
-        except Exception as error:
-            self._send({"unable": one_line(error)})
+        work, fault = make_work(head, self._board.enter)
+        gc.collect()
+        gc.freeze()  # what was imported stays: no collection is to look at it again
+        self._serve(lines, head, work, fault)
+
+    def serve_with(self, work: Work | None, fault: str) -> None:
+        """Does jobs with what was made before, or tells why there is nothing to do them with."""
+        lines = self._link.makefile("rb")
+        head = next(lines, None)
+        if head is not None:
+            self._serve(lines, json.loads(head), work, fault)
+
+    def _serve(self, lines: Iterable[bytes], head: dict[str, Any], work: Work | None, fault: str) -> None:
+        if work is None:
+            self._send({"unable": fault})
             return
         _limit_memory(head["memory"])
-        self._send({"ready": True})
+        self._send({"ready": self._process})
         for line in lines:
             number, payload = json.loads(line)
             self._board.begin(number)
@@ -77,6 +95,18 @@ class Server:
 
     def _send(self, message: dict[str, Any]) -> None:
         self._link.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+
+
+def make_work(head: Mapping[str, Any], announce: Callable[[str], None]) -> tuple[Work | None, str]:
+    """What does the jobs, warmed up where it knows how (``work.warm_up``); or None, and why there is none."""
+    try:
+        work = resolve(head["maker"])(head["setup"], announce)
+        warm_up = getattr(work, "warm_up", None)
+        if warm_up is not None:
+            warm_up()
+    except Exception as error:
+        return None, one_line(error)
+    return work, ""
 
 
 def attempt(work: Work, payload: Any) -> dict[str, Any]:
@@ -113,7 +143,7 @@ def _ended(status: Status, reason: str) -> dict[str, Any]:
     return {"outcome": outcome_to_json(Outcome(status, reason))}
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Asks the system to kill this process when its parent ends; only Linux can. Elsewhere the closed socket ends it,
     unless it hangs."""
     if sys.platform == "linux":

@@ -7,6 +7,7 @@ floating-point operations only: no logarithms or exponentials, which mathematica
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,27 @@ _DEVIATION = float(np.sqrt(4 * (2.0**64 - 1) / 12))
 _FEW = 16
 
 
+class Exact(np.random.Generator):
+    """numpy's generator where that is exact (integers, permutations, numbers between 0 and 1); its others are made of
+    these here, in steps that no compiler fuses and no library rounds."""
+
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        shape = () if size is None else (int(size),) if np.ndim(size) == 0 else tuple(size)
+        return _bell(np.asarray(self.bit_generator.random_raw(2 * math.prod(shape)), dtype=np.uint64)).reshape(shape)
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+        numbers = np.asarray(self.random(size))
+        numbers = numbers * (high - low)
+        return numbers + low
+
+
+def _bell(words: NDArray[np.uint64]) -> Doubles:
+    """Sums of four uniform numbers each: mean 0 and standard deviation 1, within 3.5 on either side."""
+    parts = words.view(np.uint32).reshape(-1, 4)
+    total = parts.astype(np.uint64).sum(axis=1).astype(np.float64)
+    return np.asarray((total - 2.0 * _LARGEST32) / _DEVIATION)
+
+
 class Stream:
     """The random numbers of one tensor: they depend on the seed of its Case and on its path alone."""
 
@@ -28,7 +50,7 @@ class Stream:
         name = hashlib.blake2b(path.encode(), digest_size=8).digest()
         key = np.array([seed % 2**64, int.from_bytes(name, "little")], dtype=np.uint64)
         self._source = np.random.Philox(key=key)
-        self.generator = np.random.Generator(self._source)
+        self.generator = Exact(self._source)
 
     def words(self, count: int) -> NDArray[np.uint64]:
         return np.asarray(self._source.random_raw(count), dtype=np.uint64)
@@ -39,9 +61,7 @@ class Stream:
 
     def normal(self, count: int) -> Doubles:
         """Mean 0 and standard deviation 1, bell-shaped, within 3.5 on either side: a sum of four uniform ones."""
-        parts = self.words(2 * count).view(np.uint32).reshape(count, 4)
-        total = parts.astype(np.uint64).sum(axis=1).astype(np.float64)
-        return np.asarray((total - 2.0 * _LARGEST32) / _DEVIATION)
+        return _bell(self.words(2 * count))
 
     def power_of_two(self, exponents: Doubles) -> Doubles:
         """About 2 ** x, by straight lines between the powers, which are exact everywhere."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from trueline.cases import Case, Target
-from trueline.frameworks.base import ArrayOut, CannotExecute, Executed, Executor, Inputs, Mode
+from trueline.frameworks.base import ArrayIn, ArrayOut, CannotExecute, Executed, Executor, Inputs, Mode
 from trueline.frameworks.machine import executor
 from trueline.ops.mapping.translate import NoCounterpart, Translation, framework_of, translate
 
@@ -22,9 +22,12 @@ class TranslatedExecutor:
         self._inner = inner
         self._framework = framework
         self._last: tuple[Case, Translation] | None = None
+        self._renames = True
 
     def rounded(self, case: Case, inputs: Inputs) -> Inputs:
         found = self._translated(case)
+        if not self._renames:
+            return self._inner.rounded(found.case, inputs)
         settled = self._inner.rounded(found.case, _moved(inputs, found))
         back = {theirs: ours for ours, theirs in found.paths.items()}
         tensors = {back[path]: array for path, array in settled.tensors.items()}
@@ -35,6 +38,8 @@ class TranslatedExecutor:
 
     def run(self, case: Case, inputs: Inputs, *, mode: Mode, watch: Collection[str] = ()) -> Executed:
         found = self._translated(case)
+        if not self._renames:
+            return self._inner.run(found.case, inputs, mode=mode, watch=watch)
         watched = {found.paths[path] for path in watch if path in found.paths}
         done = self._inner.run(found.case, _moved(inputs, found), mode=mode, watch=watched)
         back = {theirs: ours for ours, theirs in found.paths.items()}
@@ -42,6 +47,7 @@ class TranslatedExecutor:
             done,
             outputs={back.get(path, path): _renamed(array, back) for path, array in done.outputs.items()},
             gradients={back.get(path, path): array for path, array in done.gradients.items()},
+            arrived={back.get(path, path): array for path, array in done.arrived.items()},
         )
 
     def _translated(self, case: Case) -> Translation:
@@ -51,6 +57,9 @@ class TranslatedExecutor:
                 self._last = case, translate(case, self._framework)
             except NoCounterpart as error:
                 raise CannotExecute(f"no counterpart in {self._framework}: {error}") from None
+            paths = self._last[1].paths
+            same = all(ours == theirs for ours, theirs in paths.items())
+            self._renames = not same or paths.keys() != {spec.path for spec in case.tensors}
         return self._last[1]
 
 
@@ -89,9 +98,19 @@ def is_foreign(case: Case, target: Target) -> bool:
 
 
 def _moved(inputs: Inputs, found: Translation) -> Inputs:
+    """The inputs at their new paths. What arrives at an argument that is changed in place moves with it."""
     tensors = {theirs: inputs.tensors[ours] for ours, theirs in found.paths.items() if ours in inputs.tensors}
-    return replace(inputs, tensors=tensors)
+    gradients = {found.paths.get(path, path): array for path, array in inputs.gradients.items()}
+    back, draw = {theirs: ours for ours, theirs in found.paths.items()}, inputs.draw
+
+    def arriving(path: str, shape: tuple[int, ...], dtype: str) -> ArrayIn:
+        assert draw is not None
+        return draw(back.get(path, path), shape, dtype)
+
+    return replace(inputs, tensors=tensors, gradients=gradients, draw=None if draw is None else arriving)
 
 
 def _renamed(array: ArrayOut, back: Mapping[str, str]) -> ArrayOut:
+    if not array.alias and not array.view:
+        return array
     return replace(array, alias=back.get(array.alias, array.alias), view=back.get(array.view, array.view))

@@ -1,4 +1,5 @@
-"""One Case, whole, in this process: executed by the candidate, honestly and in float64, and measured.
+"""One Case, whole, in this process: executed by the candidate, honestly and in float64, and measured. What is dear,
+golds of moved inputs above all, is computed only where the cheap evidence leaves a doubt.
 
     executions = execute_case(case, target, reference)     tensors, for whoever wants to keep them
     measured = measure_executions(case, executions)        numbers
@@ -9,17 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 
-from trueline.cases import Case, CaseMeasured, Outcome, Status, Target
+import numpy as np
+
+from trueline.cases import Case, CaseMeasured, Outcome, Status, Target, TensorSpec
 from trueline.dtypes import dtype_named
 from trueline.frameworks.base import CannotExecute, Executed, Executor, Inputs, Mode
+from trueline.frameworks.rounding import widened
 from trueline.numerics.sensitivity import PERTURBATIONS
 from trueline.replay.comparing import evidence_of
-from trueline.replay.golds import trusted
+from trueline.replay.golds import is_known, trusted
 from trueline.replay.honest import worse_of
 from trueline.replay.inputs import inputs_for, nudged, perturbed
 from trueline.replay.translated import executors_for
+from trueline.tree import Tree
 
 _WIDE = ("float64", "complex128")
 
@@ -27,10 +32,12 @@ _WIDE = ("float64", "complex128")
 @dataclass(frozen=True, slots=True)
 class Options:
     """How a Case is measured. ``announce`` is told each stage before it begins; ``predecessors`` asks for the numbers
-    that the standards of the predecessors need."""
+    that the standards of the predecessors need; ``thorough`` for all golds, also where a result is right beyond doubt
+    without them."""
 
     perturbations: int = PERTURBATIONS
     predecessors: bool = True
+    thorough: bool = False
     announce: Callable[[str], None] = field(default=lambda stage: None)
 
 
@@ -38,19 +45,25 @@ class Options:
 class Executions:
     """All that executing a Case gave. ``inputs`` are as everybody was given them, the gradients that arrived among
     them; ``wide`` says that the golds have more digits than float64, ``crossed`` that the reference is of another
-    framework than the candidate. ``nudged`` executes honestly what was given neighbouring inputs; it is asked where
-    the honest implementation itself is in doubt, and None where several ways vouch for each other or no input could be
-    moved."""
+    framework than the candidate. ``moved`` makes golds of inputs moved by one rounding, once; it is asked where the
+    candidate is not right beyond doubt without them, and None where there is no gold. ``nudged`` executes honestly what
+    was given neighbouring inputs; it is asked where the honest implementation itself is in doubt, and None where
+    several ways vouch for each other or no input could be moved."""
 
     inputs: Inputs
     candidate: Executed
     honest: Executed
     gold: Executed
-    perturbed: tuple[Executed, ...] = ()
     target: str = ""
     wide: bool = False
     crossed: bool = False
+    moved: Callable[[], tuple[Executed, ...]] | None = None
     nudged: Callable[[], tuple[Executed, ...]] | None = None
+
+    @property
+    def perturbed(self) -> tuple[Executed, ...]:
+        """The golds of moved inputs, made where nobody has asked for them before."""
+        return () if self.moved is None else self.moved()
 
 
 def measure_case(
@@ -61,8 +74,37 @@ def measure_case(
     try:
         executions = execute_case(case, target, reference, options)
     except CannotExecute as error:
-        return CaseMeasured(case.key, Outcome(Status.UNSUPPORTED, str(error)), skipped=str(error))
+        alone = _alone(case, target, reference, options) or Outcome(Status.UNSUPPORTED, str(error))
+        returned = alone.status is Status.RETURNED or alone.reason == str(error)
+        return CaseMeasured(case.key, alone, skipped=str(error) if returned else "")
     return measure_executions(case, executions, options)
+
+
+def _alone(case: Case, target: Target, reference: Target | None, options: Options) -> Outcome | None:
+    """How the candidate ends where a reference of another framework cannot execute the Case: that it crashes, or has
+    no kernel, is worth knowing all the same. None where the candidate cannot execute it either."""
+    try:
+        machine, judge = executors_for(case, target, reference)
+        if machine is judge:
+            return None
+        inputs = machine.rounded(case, inputs_for(case))
+        options.announce("candidate")
+        return machine.run(case, inputs, mode="candidate").outcome
+    except CannotExecute:
+        return None
+
+
+def warm_up(target: Target, reference: Target | None = None, options: Options | None = None) -> None:
+    """Executes a few tiny Cases, so that what is imported and looked up on first use is there before it counts."""
+    options = replace(options or Options(), thorough=True)
+    pair: Tree = {"args": [{"$t": 0}, {"$t": 1}], "kwargs": {}}
+    for dtype in ("float32", "float64"):
+        given = tuple(TensorSpec(f"args.{place}", dtype, (2, 2), requires_grad=True) for place in range(2))
+        for name in ("add", "matmul"):
+            measure_case(Case(f"{target.framework}.{name}", pair, given, backward=True), target, reference, options)
+        single: Tree = {"args": [{"$t": 0}], "kwargs": {}}
+        zeroed = Case(f"{target.framework}.Tensor.zero_", single, given[:1], backward=True)
+        measure_case(zeroed, target, reference, options)
 
 
 def execute_case(
@@ -72,7 +114,7 @@ def execute_case(
     options: Options | None = None,
     inputs: Inputs | None = None,
 ) -> Executions:
-    """Executes a Case by the candidate, honestly and for the gold, and for the golds of perturbed inputs. It is fed
+    """Executes a Case by the candidate, honestly and, where that is not known already, for the gold. It is fed
     ``inputs`` where they are given, else what ``inputs_for`` makes of it."""
     options = options or Options()
     machine, judge = executors_for(case, target, reference)
@@ -86,18 +128,21 @@ def execute_case(
         inputs = _with_arrived(inputs, candidate)
     if not candidate.returned:
         return Executions(inputs, candidate, honest, honest, target=target.device, crossed=judge is not machine)
+    crossed = judge is not machine
+    if not options.thorough and is_known(case, inputs, candidate, honest):
+        return Executions(inputs, candidate, honest, widened(honest), target.device, crossed=crossed)
     wide = _needs_wide(honest if honest.returned else candidate)
     options.announce("gold")
-    gold = trusted(case, judge.run(case, inputs, mode="wide" if wide else "gold", watch=_changed(honest)))
-    others: tuple[Executed, ...] = ()
+    gold = trusted(case, judge.run(case, inputs, mode=_gold_mode(wide), watch=_changed(honest)))
     for way in judge.other_ways(case):
         honest = worse_of(honest, judge.run(case, inputs, mode=way, watch=_changed(honest)), gold)
+    moved: Callable[[], tuple[Executed, ...]] | None = None
     if gold.returned:
         working = honest.working or candidate.working
-        others = _perturbed(case, inputs, judge, working, wide, _changed(honest), options.perturbations)
+        moved = cache(_Moved(case, inputs, judge, working, wide, _changed(honest), options).golds)
     doubtful = not judge.other_ways(case) and any(not dtype_named(a.dtype).is_exact for a in inputs.tensors.values())
     again = partial(_nudged, case, inputs, judge, _changed(honest)) if doubtful else None
-    return Executions(inputs, candidate, honest, gold, others, target.device, wide, judge is not machine, again)
+    return Executions(inputs, candidate, honest, gold, target.device, wide, crossed, moved, again)
 
 
 def measure_executions(case: Case, executions: Executions, options: Options | None = None) -> CaseMeasured:
@@ -114,7 +159,8 @@ def measure_executions(case: Case, executions: Executions, options: Options | No
     elif candidate.backward is not None:
         outcome = replace(outcome, seconds=outcome.seconds + candidate.backward.seconds,
                           peak_bytes=max(outcome.peak_bytes, candidate.backward.peak_bytes))  # fmt: skip
-    evidence = tuple(evidence_of(case, executions, predecessors=options.predecessors))
+    with np.errstate(all="ignore"):  # what is not finite is measured as well
+        evidence = tuple(evidence_of(case, executions, predecessors=options.predecessors, thorough=options.thorough))
     return CaseMeasured(case.key, outcome, reference, evidence)
 
 
@@ -143,12 +189,28 @@ def _nudged(case: Case, inputs: Inputs, machine: Executor, watch: frozenset[str]
     return tuple(one for one in made if one.returned)
 
 
-def _perturbed(
-    case: Case, inputs: Inputs, machine: Executor, working: str, wide: bool, watch: frozenset[str], rounds: int
-) -> tuple[Executed, ...]:
-    """Golds of inputs moved by one rounding. One that cannot be had (a moved input may leave the domain) is left
-    out."""
-    mode: Mode = "wide" if wide else "gold"
-    moved = perturbed(inputs, working, case.seed, rounds, longdouble=wide)
-    made = (trusted(case, machine.run(case, one, mode=mode, watch=watch)) for one in moved)
-    return tuple(one for one in made if one.returned)
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """What it takes to make golds of inputs moved by one rounding."""
+
+    case: Case
+    inputs: Inputs
+    machine: Executor
+    working: str
+    wide: bool
+    watch: frozenset[str]
+    options: Options
+
+    def golds(self) -> tuple[Executed, ...]:
+        """One that cannot be had (a moved input may leave the domain) is left out."""
+        self.options.announce("gold")
+        case, mode = self.case, _gold_mode(self.wide)
+        moved = perturbed(self.inputs, self.working, case.seed, self.options.perturbations, longdouble=self.wide)
+        made = (trusted(case, self.machine.run(case, one, mode=mode, watch=self.watch)) for one in moved)
+        golds = tuple(one for one in made if one.returned)
+        self.options.announce("measure")
+        return golds
+
+
+def _gold_mode(wide: bool) -> Mode:
+    return "wide" if wide else "gold"

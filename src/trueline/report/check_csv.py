@@ -26,7 +26,7 @@ COLUMNS = (
     "Tensor Reason", "Elements", "Equal", "Cosine", "Max Abs", "Mean Abs", "Max Rel", "Mean Rel", "RMSE", "Normalized",
     "Bias", "Max ULP", "Mean ULP", "NaN Mismatch", "Inf Mismatch", "Honest RMSE", "Honest Max ULP", "Honest Bias",
     "Worst Element", "Worst Gold", "Worst Candidate", "Status", "Status Reason", "Seconds", "Reference Status",
-    "Calls", "First Call", "Module", "Source",
+    "Calls", "First Call", "Module", "Source", "Ending",
 )  # fmt: skip
 
 RESULT_COLUMNS = ("API name", "Forward Test Success", "Backward Test Success", "Message")
@@ -159,6 +159,7 @@ def _row(result: CaseResult, finding: TensorFinding | None) -> list[str]:
         measured.candidate.status.value, safe(_how(measured.candidate)), f"{measured.candidate.seconds:.6f}",
         NOTHING if reference is None else reference.status.value,
         str(case.count), safe(case.calls[0]) if case.calls else NOTHING, safe(case.module), safe(case.source),
+        result.ending.value,
     ]  # fmt: skip
 
 

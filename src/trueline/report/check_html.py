@@ -1,7 +1,7 @@
 """A check as one HTML page that opens from disk, asks nothing of the network and can be mailed (see ``html``).
 
-All cases are in it as compact columns; details are kept of the cases that are not right, then of others, up to a fixed
-amount.
+All cases are in it as compact columns; of more than ``LISTED_CASES`` those that did not simply pass. Details are kept
+of the cases that are not right, then of others, up to a fixed amount.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from trueline.cases import CaseResult, CheckInfo, Evidence, Outcome, TensorFinding
 from trueline.records import Measurement, Verdict
 from trueline.report.check_json import check_head
+from trueline.report.check_summary import not_right_of
 from trueline.report.check_wording import (
     call_words,
     calls_line,
@@ -43,6 +44,7 @@ SCRIPTS = (
     "check_main.js",
 )
 STYLES = ("page.css", "check.css")
+LISTED_CASES = 20_000
 DETAILED_CASES = 3_000
 DETAILED_BYTES = 20_000_000
 _CALLS_SHOWN = 8
@@ -62,28 +64,39 @@ def write_check_html(
 
 def check_page_data(info: CheckInfo, results: Sequence[CaseResult], *, folder: Path | None = None) -> dict[str, Any]:
     """Everything the page shows, as JSON values."""
-    columns, names = _columns(results)
+    shown = _shown(results)
+    columns, names = _columns(shown)
     return {
-        "head": _head(info, results, folder),
-        "count": len(results),
+        "head": _head(info, results, shown, folder),
+        "count": len(shown),
         "columns": columns,
         "names": names,
-        "details": _details(results, folder),
+        "details": _details(shown, folder),
     }
 
 
-def _head(info: CheckInfo, results: Sequence[CaseResult], folder: Path | None) -> dict[str, Any]:
+def _shown(results: Sequence[CaseResult]) -> Sequence[CaseResult]:
+    """The cases that a page lists: all of them or, where they are too many to open, the worst that did not pass."""
+    if len(results) <= LISTED_CASES:
+        return list(results)
+    return not_right_of(results)[:LISTED_CASES]
+
+
+def _head(
+    info: CheckInfo, results: Sequence[CaseResult], shown: Sequence[CaseResult], folder: Path | None
+) -> dict[str, Any]:
     head = check_head(info, results, folder=folder)
-    tally, failures = tally_of(info, results), failures_of(results)
-    positions = {id(result): position for position, result in enumerate(results)}
+    tally, failures = tally_of(info, results), failures_of(shown)
+    positions = {id(result): position for position, result in enumerate(shown)}
+    listed = "" if len(shown) == tally.checked else f"; of them this page lists {len(shown):,} that did not simply pass"
     commands = next_commands(info, failures, folder, html_written=True)
     return head | {
         "next": [{"why": why, "command": text} for why, text in commands],
-        "calls_line": calls_line(tally),
+        "calls_line": calls_line(tally) + listed,
         "command": check_command(info, *(("--out", folder) if folder is not None else ())),
         "folder": "" if folder is None else str(folder),
         "position": positions[id(failures[0])] if failures else None,
-        "seconds": sum(result.measured.candidate.seconds for result in results),
+        "seconds": tally.seconds,
     }
 
 

@@ -1,11 +1,14 @@
 """A check as JSON: strict and streamed, one case a line.
 
     {"format": "trueline-check", "version": 1, "verdict", "summary",
-     "info": {sources, target, reference, standard, overrides, seed, created, tool_version, framework_version},
+     "info": {sources, target, reference, standard, overrides, seed, created, tool_version, framework_version, mode,
+              passed, draws, variants, strided},
      "calls": {total, checked, merged, skipped, left, skipped_because: {reason: calls}},
-     "counts": {PASS, WARN, NOT_COMPARED, FAIL, ERROR}, "not_compared": {reason: cases}, "simulated": {reason: cases},
+     "counts": {PASS, WARN, NOT_COMPARED, FAIL, ERROR},
+     "endings": {ending: cases, and calls that became none},
+     "not_compared": {reason: cases}, "simulated": {reason: cases},
      "next": [{why, command}],
-     "cases": [{key, api, call, verdict, reason, score, forward, backward, count, calls, module, source, seed,
+     "cases": [{key, api, call, verdict, ending, reason, score, forward, backward, count, calls, module, source, seed,
                 autocast, inputs: [{path, dtype, shape, strides}],
                 candidate: {status, reason, seconds, peak_bytes, simulated}, reference: ... or null, skipped,
                 tensors: [{part, path, dtype, shape, verdict, reason, score, worst_element: {position, candidate, gold}
@@ -31,7 +34,6 @@ from trueline.report.check_wording import (
     score_of,
     tally_of,
     verdict_line,
-    verdict_of,
     worst_element,
 )
 from trueline.report.json import dumps, plain
@@ -60,7 +62,7 @@ def check_head(info: CheckInfo, results: Sequence[CaseResult], *, folder: Path |
     return {
         "format": FORMAT,
         "version": VERSION,
-        "verdict": verdict_of(results).name,
+        "verdict": tally.verdict.name,
         "summary": verdict_line(tally, failures),
         "info": about,
         "calls": {
@@ -72,6 +74,7 @@ def check_head(info: CheckInfo, results: Sequence[CaseResult], *, folder: Path |
             "skipped_because": dict(info.skipped),
         },
         "counts": {verdict.name: tally.of(verdict) for verdict in Verdict},
+        "endings": {ending.value: count for ending, count in tally.endings.items()},
         "not_compared": dict(tally.not_compared),
         "simulated": dict(tally.simulated),
         "next": [{"why": why, "command": text} for why, text in next_commands(info, failures, folder)],
@@ -88,6 +91,7 @@ def case_dict(result: CaseResult) -> dict[str, Any]:
         "api": case.api,
         "call": call_words(case),
         "verdict": result.verdict.name,
+        "ending": result.ending.value,
         "reason": result.reason,
         "score": plain(score_of(result)),
         "forward": None if forward is None else forward.name,

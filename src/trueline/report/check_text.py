@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trueline.cases import CaseResult, CheckInfo
 from trueline.records import Measurement, Verdict
 from trueline.report.blocks import BLANK, Block, Fields, Paragraph, Row, Span, Table, heading, line
 from trueline.report.check_wording import (
+    Tally,
     call_words,
     calls_line,
     cases_line,
+    endings_line,
     failures_of,
     next_commands,
     repro_command,
@@ -23,7 +25,6 @@ from trueline.report.check_wording import (
     subject,
     tally_of,
     verdict_line,
-    verdict_of,
     word_of,
     worst_element,
     worst_of,
@@ -34,6 +35,8 @@ from trueline.report.wording import number, plural
 WIDTH = 100
 _REASONS = 6
 _API_ROWS = 12
+_MOST_LOOKED_AT = 5_000
+"""Of more failures than this, those beyond are counted, not told."""
 
 
 def check_blocks(
@@ -46,20 +49,23 @@ def check_blocks(
 ) -> list[Block]:
     """The verdict of a check; ``rows`` bounds the failures that are told in detail, each for all that are like it."""
     tally = tally_of(info, results)
-    failures = failures_of(results)
-    verdict = verdict_of(results)
-    sentence = _wrapped(verdict_line(tally, failures), WIDTH - len(word_of(verdict)) - 2)
+    failures = failures_of(results)[:_MOST_LOOKED_AT]
+    verdict = tally.verdict
+    word = word_of(verdict, info)
+    sentence = _wrapped(verdict_line(tally, failures), WIDTH - len(word) - 2)
     blocks: list[Block] = [
-        Paragraph((Span(word_of(verdict), VERDICT_STYLE[verdict]), Span(f"  {sentence}", "strong"))),
+        Paragraph((Span(word, VERDICT_STYLE[verdict]), Span(f"  {sentence}", "strong"))),
         BLANK,
-        _head(info, results),
+        _head(info, tally),
     ]
     groups = _alike(failures)
     blocks += _failure_blocks(groups[: max(rows, 0)], folder)
     blocks += _api_table(failures if len(groups) > rows else [])
-    blocks += _reason_blocks("To look at", _warnings(results))
+    if tally.wrong > len(failures):
+        blocks.append(line(f"of the worst {len(failures):,} failures; there are {tally.wrong:,}", "dim", indent=2))
+    blocks += _reason_blocks("To look at", tally.warnings)
     blocks += _reason_blocks("Simulated", tally.simulated)
-    blocks += _reason_blocks("Not compared", tally.not_compared)
+    blocks += _reason_blocks(tally.words.unknown.capitalize(), tally.not_compared)
     blocks += _reason_blocks("Skipped", info.skipped)
     commands = next_commands(info, failures, folder, html_written=html_written)
     if commands:
@@ -68,14 +74,16 @@ def check_blocks(
     return blocks
 
 
-def _head(info: CheckInfo, results: Sequence[CaseResult]) -> Fields:
-    tally = tally_of(info, results)
+def _head(info: CheckInfo, tally: Tally) -> Fields:
+    mode = "" if info.mode == "accuracy" else f", mode {info.mode}"
+    against = f" against {info.reference}" if tally.words.against else ""
     items = [
-        ("target", f"{info.target} against {info.reference}, standard {info.standard}"),
+        ("target", f"{info.target}{against}, standard {info.standard}{mode}"),
         ("source", ", ".join(info.sources) or "-"),
         *(("override", f"{api} = {place}") for api, place in info.overrides.items()),
         ("calls", calls_line(tally)),
         ("cases", cases_line(tally)),
+        ("endings", endings_line(tally)),
         *((("simulated", simulated_line(tally)),) if tally.simulated else ()),
     ]
     return Fields(tuple((name, _wrapped(value, WIDTH - 12)) for name, value in items))
@@ -105,7 +113,7 @@ def _failure_blocks(groups: Sequence[Sequence[CaseResult]], folder: Path | None)
 def _one_failure(group: Sequence[CaseResult], folder: Path | None) -> list[Block]:
     result = group[0]
     case, score = result.case, score_of(result)
-    beyond = f"  {_times(score)}" if score is not None and result.verdict is Verdict.FAIL else ""
+    beyond = f"  {_times(score)}" if score is not None and not score <= 1 and result.verdict is Verdict.FAIL else ""
     title = Paragraph((Span(word_of(result.verdict), "bad"), Span(f"  {case.api}", "strong"), Span(beyond, "dim")), 2)
     items = [("call", call_words(case, name=False))]
     if simulated := result.measured.candidate.simulated:
@@ -162,15 +170,6 @@ def _api_table(failures: Sequence[CaseResult]) -> list[Block]:
 def _api_row(api: str, wrong: Sequence[CaseResult]) -> Row:
     worst = max((score_of(result) for result in wrong), key=score_key)
     return Row((_cut(api, 64), f"{len(wrong):,}", "-" if worst is None else _times(worst)))
-
-
-def _warnings(results: Iterable[CaseResult]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for result in results:
-        if result.verdict is Verdict.WARN:
-            reason = f"{result.case.api}: {result.reason}"
-            counts[reason] = counts.get(reason, 0) + 1
-    return counts
 
 
 def _reason_blocks(title: str, reasons: Mapping[str, int]) -> list[Block]:

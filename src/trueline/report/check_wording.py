@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trueline.cases import Case, CaseResult, CheckInfo, Evidence, TensorFinding, TensorSpec
+from trueline.cases import Case, CaseResult, CheckInfo, Ending, Evidence, TensorFinding, TensorSpec
 from trueline.records import Verdict
+from trueline.report.check_summary import summary_of, wrong_of
+from trueline.report.mode_wording import Words, words_of
 from trueline.report.wording import command, plural
 from trueline.tree import render
 
+_SCRIPTS_LOOKED_FOR = 200
 _OPS = "ops "
 """How a source begins that is a pattern of operators, not a folder."""
 
@@ -35,6 +37,17 @@ class Tally:
     """Reason -> cases."""
     simulated: Mapping[str, int] = field(default_factory=dict)
     """Why the dtype of the target was simulated -> cases."""
+    endings: Mapping[Ending, int] = field(default_factory=dict)
+    """How the cases ended, what was skipped among them; all of them together are ``checked + skipped``."""
+    warnings: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    words: Words = field(default_factory=Words)
+    """Those of the mode."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all cases; NOT_COMPARED where there are none."""
+        return max((verdict for verdict, count in self.verdicts.items() if count), default=Verdict.NOT_COMPARED)
 
     def of(self, verdict: Verdict) -> int:
         return self.verdicts.get(verdict, 0)
@@ -49,28 +62,28 @@ class Tally:
 
 
 def tally_of(info: CheckInfo, results: Sequence[CaseResult]) -> Tally:
-    stood_for = sum(result.case.count for result in results)
+    found = summary_of(results)
     skipped = sum(info.skipped.values())
-    reasons = Counter(result.reason for result in results if result.verdict is Verdict.NOT_COMPARED)
-    simulated = Counter(why for result in results if (why := result.measured.candidate.simulated))
     return Tally(
-        calls=max(info.calls, stood_for + skipped),
-        checked=len(results),
-        merged=stood_for - len(results),
+        calls=max(info.calls, found.calls + skipped),
+        checked=found.cases,
+        merged=found.calls - found.cases,
         skipped=skipped,
-        left=max(0, info.calls - stood_for - skipped),
-        verdicts=Counter(result.verdict for result in results),
-        not_compared=dict(reasons.most_common()),
-        simulated=dict(simulated.most_common()),
+        left=max(0, info.calls - found.calls - skipped),
+        verdicts=found.verdicts,
+        endings={**found.endings, Ending.SKIPPED: found.endings[Ending.SKIPPED] + skipped},
+        not_compared=found.not_compared,
+        simulated=found.simulated,
+        warnings=found.warnings,
+        seconds=found.seconds,
+        words=words_of(info.mode),
     )
 
 
-def verdict_of(results: Sequence[CaseResult]) -> Verdict:
-    """The worst of all cases; NOT_COMPARED where there are none."""
-    return max((result.verdict for result in results), default=Verdict.NOT_COMPARED)
-
-
-def word_of(verdict: Verdict) -> str:
+def word_of(verdict: Verdict, info: CheckInfo | None = None) -> str:
+    """A verdict in capitals; that of a whole check in the word of its mode."""
+    if info is not None and info.passed and verdict is Verdict.PASS:
+        return info.passed
     return verdict.name.replace("_", " ")
 
 
@@ -85,37 +98,43 @@ def verdict_line(tally: Tally, failures: Sequence[CaseResult]) -> str:
         which = "" if tally.wrong == 1 else "the worst: "
         return f"{tally.wrong:,} of {plural(tally.checked, 'case')} {verb} wrong; {which}{worst.api}{where}"
     if not tally.compared:
-        return f"None of {plural(tally.checked, 'case')} could be compared"
-    said = f"{plural(tally.compared, 'case')} checked, none wrong"
+        return f"None of {plural(tally.checked, 'case')} {tally.words.missed.replace('could not', 'could')}"
+    said = f"{plural(tally.compared, 'case')} {tally.words.done}, {tally.words.fine}"
     if warned := tally.of(Verdict.WARN):
         said += f"; {warned:,} to look at"
     if missed := tally.of(Verdict.NOT_COMPARED):
-        said += f"; {missed:,} could not be compared"
+        said += f"; {missed:,} {tally.words.missed}"
     return said
 
 
 def calls_line(tally: Tally) -> str:
     """``836 = 102 checked + 4 not compared + 712 the same as these + 18 skipped``."""
     words = (
-        (tally.of(Verdict.NOT_COMPARED), "not compared"),
+        (tally.of(Verdict.NOT_COMPARED), tally.words.unknown),
         (tally.merged, "the same as these"),
         (tally.skipped, "skipped"),
         (tally.left, "not executed"),
     )
-    parts = [f"{tally.compared:,} checked", *(f"{amount:,} {what}" for amount, what in words if amount)]
+    parts = [f"{tally.compared:,} {tally.words.done}", *(f"{amount:,} {what}" for amount, what in words if amount)]
     return f"{tally.calls:,} = {' + '.join(parts)}"
 
 
 def cases_line(tally: Tally) -> str:
     words = (
-        (Verdict.PASS, "passed"),
+        (Verdict.PASS, tally.words.passed),
         (Verdict.WARN, "to look at"),
         (Verdict.FAIL, "failed"),
         (Verdict.ERROR, "with errors"),
-        (Verdict.NOT_COMPARED, "not compared"),
+        (Verdict.NOT_COMPARED, tally.words.unknown),
     )
     parts = [f"{tally.of(verdict):,} {word}" for verdict, word in words if tally.of(verdict)]
     return f"{tally.checked:,} = {' + '.join(parts)}" if parts else "none"
+
+
+def endings_line(tally: Tally) -> str:
+    """``3,000 = 2,871 pass + 64 mismatch + 65 skipped``: cases, and calls that became none."""
+    parts = [f"{count:,} {ending.value}" for ending, count in tally.endings.items() if count]
+    return f"{sum(tally.endings.values()):,} = {' + '.join(parts)}" if parts else "none"
 
 
 def simulated_line(tally: Tally) -> str:
@@ -129,10 +148,9 @@ def simulated_words(reason: str) -> str:
     return f"in float32, rounded: {reason}"
 
 
-def failures_of(results: Sequence[CaseResult]) -> list[CaseResult]:
+def failures_of(results: Sequence[CaseResult]) -> Sequence[CaseResult]:
     """The wrong cases, the worst first: errors, then by score."""
-    wrong = [result for result in results if result.verdict >= Verdict.FAIL]
-    return sorted(wrong, key=lambda result: (-result.verdict, -score_key(score_of(result))))
+    return wrong_of(results)
 
 
 def score_of(result: CaseResult, part: str = "") -> float | None:
@@ -237,6 +255,14 @@ def check_command(info: CheckInfo, *more: object) -> str:
         words += ["--standard", info.standard]
     if info.seed:
         words += ["--seed", info.seed]
+    if info.mode != "accuracy":
+        words += ["--mode", info.mode]
+    if info.draws != 1:
+        words += ["--draws", info.draws]
+    if info.variants:
+        words += ["--variants", ",".join(info.variants)]
+    if info.strided:
+        words += ["--strided"]
     for api, place in info.overrides.items():
         words += ["--override", f"{api}={place}"]
     return command(*words, *more)
@@ -247,7 +273,7 @@ def next_commands(
 ) -> list[tuple[str, str]]:
     """What to run next, as (why, command)."""
     commands = []
-    scripts = [text for result in failures if (text := repro_command(result, folder))]
+    scripts = [text for result in failures[:_SCRIPTS_LOOKED_FOR] if (text := repro_command(result, folder))]
     if scripts:
         commands.append(("see the worst failure by itself, in plain torch", scripts[0]))
     elif failures:

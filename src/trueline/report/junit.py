@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from trueline.cases import CaseResult, CheckInfo
 from trueline.records import Verdict
+from trueline.report.check_summary import by_api_of, tallies_of
 from trueline.report.check_wording import call_words, simulated_words, subject, worst_element
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -20,13 +21,10 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 def write_junit(info: CheckInfo, results: Sequence[CaseResult], stream: TextIO) -> int:
     """Writes the whole check; gives the number of test cases. Open the file as UTF-8."""
-    suites: dict[str, list[CaseResult]] = {}
-    for result in results:
-        suites.setdefault(result.case.api, []).append(result)
     name = f"trueline check {info.target} against {info.reference} ({info.standard})"
     stream.write('<?xml version="1.0" encoding="utf-8"?>\n')
     stream.write(f"<testsuites name={_attribute(name)} {_counts(results)}>\n")
-    for api, members in suites.items():
+    for api, members in by_api_of(results):
         stamp = _attribute(info.created[:19])
         stream.write(f"  <testsuite name={_attribute(api)} {_counts(members)} timestamp={stamp}>\n")
         for result in members:
@@ -37,11 +35,10 @@ def write_junit(info: CheckInfo, results: Sequence[CaseResult], stream: TextIO) 
 
 
 def _counts(results: Sequence[CaseResult]) -> str:
-    verdicts = [result.verdict for result in results]
-    seconds = sum(result.measured.candidate.seconds for result in results)
+    verdicts, seconds = tallies_of(results)
     return (
-        f'tests="{len(verdicts)}" failures="{verdicts.count(Verdict.FAIL)}" errors="{verdicts.count(Verdict.ERROR)}" '
-        f'skipped="{verdicts.count(Verdict.NOT_COMPARED)}" time="{seconds:.6f}"'
+        f'tests="{sum(verdicts.values())}" failures="{verdicts[Verdict.FAIL]}" errors="{verdicts[Verdict.ERROR]}" '
+        f'skipped="{verdicts[Verdict.NOT_COMPARED]}" time="{seconds:.6f}"'
     )
 
 

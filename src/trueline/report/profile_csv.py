@@ -48,14 +48,24 @@ _STATUS = {
 
 def write_profile_csv(results: Sequence[CaseProfile], stream: TextIO) -> int:
     """Writes one row for each direction, one for a case that was not timed; gives the number of rows."""
-    writer = csv.writer(stream)
-    writer.writerow(COLUMNS)
-    rows = 0
-    for result in results:
-        for phase in tuple(result.measured.target.phases) or (None,):
-            writer.writerow(_row(result, phase))
-            rows += 1
-    return rows
+    table = ProfileTable(stream)
+    return sum(table.add(result) for result in results)
+
+
+class ProfileTable:
+    """The same, a case as it comes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._writer = csv.writer(stream)
+        self._writer.writerow(COLUMNS)
+
+    def add(self, result: CaseProfile) -> int:
+        """Writes the rows of a case, for good; gives their number."""
+        phases = tuple(result.measured.target.phases) or (None,)
+        self._writer.writerows(_row(result, phase) for phase in phases)
+        self._stream.flush()
+        return len(phases)
 
 
 def write_prof_csv(results: Sequence[CaseProfile], stream: TextIO) -> None:

@@ -68,10 +68,11 @@ def bits_of(value: Any) -> Bits:
         raise CannotExecute(f"it gives a tensor of {name}, which is not known here")
     storage = np.dtype(DTYPES[name].storage)
     value = dense(value.detach())
-    if value.size == 0:
-        return np.empty(tuple(value.shape), dtype=storage)
+    shape = tuple(value.shape)
+    if 0 in shape:
+        return np.empty(shape, dtype=storage)
     bits: Bits = np.array(value.numpy(), order="C")
-    return bits.view(storage).reshape(tuple(value.shape))
+    return bits.view(storage).reshape(shape)
 
 
 def dense(value: Any) -> Any:

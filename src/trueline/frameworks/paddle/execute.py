@@ -23,6 +23,7 @@ from trueline.frameworks.overrides import load_overrides
 from trueline.frameworks.paddle import arrays
 from trueline.frameworks.paddle.execute_errors import outcome_of, sentence_of
 from trueline.frameworks.paddle.execute_facts import may_change, with_explicit_defaults
+from trueline.frameworks.paddle.flatten import by_position
 from trueline.frameworks.paddle.rebuild import PaddleMaker, dtype_name, place_of, resolve
 from trueline.frameworks.rounding import is_defined_by_dtype, settled, widened
 from trueline.frameworks.values import leaves_of, replaced
@@ -81,10 +82,12 @@ class PaddleExecutor:
         return self._execution(case, inputs, mode).execute(watch)
 
     def _execution(self, case: Case, inputs: Inputs, mode: Mode) -> PaddleExecution:
+        return PaddleExecution(case, inputs, self._job(case, mode), "" if self.target.dtype else case.autocast)
+
+    def _job(self, case: Case, mode: Mode) -> Job:
         foreign = self._overrides.get(case.api) if mode == "candidate" else None
         device = self._device if mode == "candidate" else self._reference
-        job = Job(foreign or resolve(case.api), device, mode == "gold", foreign is not None)
-        return PaddleExecution(case, inputs, job, "" if self.target.dtype else case.autocast)
+        return Job(foreign or resolve(case.api), device, mode == "gold", foreign is not None)
 
 
 class PaddleExecution(Execution):
@@ -145,7 +148,7 @@ class PaddleExecution(Execution):
         return replaced(args, copies, paddle.Tensor), replaced(kwargs, copies, paddle.Tensor)
 
     def results_of(self, returned: Any) -> Iterator[tuple[str, Any]]:
-        return leaves_of(returned, "out", paddle.Tensor, _SIZE)
+        return leaves_of(by_position(returned), "out", paddle.Tensor, _SIZE)
 
     def changed(self, args: Any, kwargs: dict[str, Any], watch: Collection[str]) -> list[str]:
         """Looks at the content: not every kernel of Paddle's that writes to an argument counts its version up."""

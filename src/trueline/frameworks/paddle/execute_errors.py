@@ -28,6 +28,9 @@ _UNSUPPORTED = re.compile(
             r"[Nn]ot compiled with",
             r"only supported? (?:on|in) (?:GPU|CUDA|XPU)",
             r"only works? (?:on|in|with) (?:GPU|CUDA|XPU)",
+            r"only supports? (?:GPU|CUDA|XPU)",
+            r"[Dd]o(?:es)? not support .{0,60}for cpu kernel",
+            r"module 'paddle\.base\.libpaddle\.eager\.ops[.\w]*' has no attribute",
         )
     )
 )

@@ -65,7 +65,7 @@ def flatten_other(value: Any, kind: type, leaves: list[Tensor]) -> Key:
         return ("$ellipsis", True)
     if kind is complex:
         return ("$complex", (value.real, value.imag))
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    if isinstance(value, tuple) and hasattr(value, "_fields") and by_position(value) is value:
         fields = zip(value._fields, value, strict=True)
         return ("$record", _type_name(kind), tuple([(name, flatten(item, leaves)) for name, item in fields]))
     if isinstance(value, tuple | list | set | frozenset):
@@ -79,6 +79,13 @@ def flatten_other(value: Any, kind: type, leaves: list[Tensor]) -> Key:
     if isinstance(value, np.generic):
         return flatten(value.item(), leaves) if type(value.item()) in ATOMS else ("$object", _type_name(kind), "")
     return ("$object", _type_name(kind), _text_of(value))
+
+
+def by_position(value: Any) -> Any:
+    """A named tuple of Paddle's own as a plain one: whether ``topk`` names its two results changes from one version to
+    the next, and torch counts them."""
+    named = isinstance(value, tuple) and hasattr(value, "_fields")
+    return tuple(value) if named and type(value).__module__.partition(".")[0] == "paddle" else value
 
 
 def dtype_name(value: Any) -> str:

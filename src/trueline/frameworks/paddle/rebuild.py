@@ -10,6 +10,7 @@ import importlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import paddle
@@ -101,6 +102,7 @@ def _composite(name: str) -> Callable[..., Any]:
     return found
 
 
+@cache
 def paddle_dtype(name: str) -> Any:
     """The dtype of a name, with or without ``paddle.``."""
     plain = name.rpartition(".")[2]
@@ -110,6 +112,7 @@ def paddle_dtype(name: str) -> Any:
     return found
 
 
+@cache
 def dtype_name(dtype: Any) -> str:
     """``float32`` for ``paddle.float32``."""
     return str(dtype).rpartition(".")[2]

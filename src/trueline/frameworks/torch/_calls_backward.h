@@ -27,6 +27,7 @@ typedef struct {
 
 typedef struct {
     Py_ssize_t position, leaf;
+    int final; /* whether it leaves the graph: to become the gradient of a parameter */
 } Crossing;
 
 /* Neither of these two is known to the garbage collector: they hold nothing that could lead back to them once the
@@ -254,12 +255,44 @@ static void hook_dealloc(PyObject *object)
     free_object(object);
 }
 
+/* What to keep of a gradient that is to become that of a parameter; a new reference. Autograd gives it away if nobody
+ * else has it, and a copy if somebody has: so we keep another tensor for the same memory. What lies there may be changed
+ * unseen once the backward has ended (the next one adds to it), so it is read by then. */
+static PyObject *keep_final(Recorder *recorder, PyObject *gradient)
+{
+    int enabled = grad_enabled(recorder);
+    if (enabled) { /* the graph of a gradient is wanted: then it is copied anyway */
+        Py_INCREF(gradient);
+        return enabled < 0 ? NULL : gradient;
+    }
+    PyObject *kept = recorder->api->stand_in(recorder->looker, gradient);
+    if (kept == NULL || kept == gradient)
+        return kept;
+    long long task = current_backward(recorder);
+    if (task != -1 && task + 1 != recorder->read_after) {
+        PyObject *done = PyObject_CallFunctionObjArgs(recorder->read_after_backward, NULL);
+        Py_XDECREF(done);
+        if (done != NULL)
+            recorder->read_after = task + 1;
+    }
+    if (PyErr_Occurred())
+        Py_CLEAR(kept);
+    return kept;
+}
+
 /* Notes the gradients that cross the border here. */
-static int note_all(const Crossing *crossings, Py_ssize_t count, PyObject *passing, Gradients *gradients, int add)
+static int note_all(Recorder *recorder, const Crossing *crossings, Py_ssize_t count, PyObject *passing,
+                    Gradients *gradients, int add)
 {
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *gradient = PyTuple_GetItem(passing, crossings[i].position);
-        if (gradient == NULL || (gradient != Py_None && note(gradients, crossings[i].leaf, gradient, add) < 0))
+        if (gradient == Py_None)
+            continue;
+        PyObject *kept = gradient != NULL && crossings[i].final ? keep_final(recorder, gradient) : gradient;
+        int failed = kept == NULL || note(gradients, crossings[i].leaf, kept, add) < 0;
+        if (crossings[i].final)
+            Py_XDECREF(kept);
+        if (failed)
             return -1;
     }
     return 0;
@@ -268,8 +301,9 @@ static int note_all(const Crossing *crossings, Py_ssize_t count, PyObject *passi
 static int fire(Hook *self, PyObject *sent, PyObject *received)
 {
     Backward *backward = self->backward;
-    if (note_all(self->crossings, self->arrivals, received, &backward->arrived, 0) < 0 ||
-        note_all(self->crossings + self->arrivals, self->departures, sent, &backward->departed, 1) < 0)
+    Recorder *recorder = backward->recorder;
+    if (note_all(recorder, self->crossings, self->arrivals, received, &backward->arrived, 0) < 0 ||
+        note_all(recorder, self->crossings + self->arrivals, self->departures, sent, &backward->departed, 1) < 0)
         return -1;
     backward->fired++;
     return backward->fired >= backward->nodes ? close_backward(backward) : 0;

@@ -5,6 +5,7 @@
 #include "_calls_backward.h"
 
 #define MOST_EDGES 64
+#define DEPARTURE_WORDS 3
 #define MOST_VISITED 64 /* calls with larger pieces of the graph are left to Python */
 
 typedef struct {
@@ -138,7 +139,7 @@ static int add_entry(Walk *walk, PyObject *tensor, Py_ssize_t leaf)
         if (done <= 0)
             return done;
     }
-    walk->arrivals[walk->arrival_count++] = (Arrival){entry, {number, leaf}};
+    walk->arrivals[walk->arrival_count++] = (Arrival){entry, {number, leaf, 0}};
     return 1;
 }
 
@@ -194,8 +195,15 @@ static int follow(Walk *walk, PyObject *edge, Py_ssize_t position, Words *depart
     Py_ssize_t leaf = leaf_at(walk, following, PyLong_AsSsize_t(number));
     if (leaf == -2 || PyErr_Occurred())
         return -1;
-    if (leaf >= 0)
-        return add_word(departures, position) < 0 || add_word(departures, leaf) < 0 ? -1 : 1;
+    if (leaf >= 0) {
+        int64_t *departure = more_words(departures, DEPARTURE_WORDS);
+        if (departure == NULL)
+            return -1;
+        departure[0] = position;
+        departure[1] = leaf;
+        departure[2] = (PyObject *)Py_TYPE(following) == walk->recorder->accumulate;
+        return 1;
+    }
     if (place_among(walk->visited, walk->visited_count, following) >= 0)
         return 1;
     int older = is_older(walk, following);
@@ -213,7 +221,7 @@ static int add_hook(Walk *walk, PyObject *node, Py_ssize_t entry, const Words *d
         return -1;
     walk->nodes[walk->node_count] = node;
     walk->hooks[walk->node_count++] = hook;
-    size_t leaving = departures->count / 2;
+    size_t leaving = departures->count / DEPARTURE_WORDS;
     hook->crossings = malloc(((size_t)walk->arrival_count + leaving + 1) * sizeof *hook->crossings);
     if (hook->crossings == NULL) {
         PyErr_NoMemory();
@@ -222,9 +230,11 @@ static int add_hook(Walk *walk, PyObject *node, Py_ssize_t entry, const Words *d
     for (Py_ssize_t i = 0; entry >= 0 && i < walk->arrival_count; i++)
         if (walk->arrivals[i].entry == entry)
             hook->crossings[hook->arrivals++] = walk->arrivals[i].crossing;
-    for (size_t i = 0; i < leaving; i++)
+    for (size_t i = 0; i < leaving; i++) {
+        const int64_t *departure = departures->at + DEPARTURE_WORDS * i;
         hook->crossings[hook->arrivals + hook->departures++] =
-            (Crossing){(Py_ssize_t)departures->at[2 * i], (Py_ssize_t)departures->at[2 * i + 1]};
+            (Crossing){(Py_ssize_t)departure[0], (Py_ssize_t)departure[1], departure[2] != 0};
+    }
     return 1;
 }
 

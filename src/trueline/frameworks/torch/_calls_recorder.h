@@ -13,7 +13,8 @@
 /* Objects of ``watch.Watch`` and of torch, by the names under which the constructor takes them. */
 #define FIELDS(DO)                                                                                                     \
     DO(watch) DO(notebook) DO(threads) DO(looker) DO(sheets) DO(before_change) DO(next_call) DO(trees) DO(results)     \
-    DO(next_sequence) DO(grad_enabled) DO(graph_task) DO(no_torch_function) DO(accumulate) DO(finder)
+    DO(next_sequence) DO(grad_enabled) DO(graph_task) DO(no_torch_function) DO(accumulate) DO(finder)     \
+    DO(read_after_backward)
 
 /* Integers, likewise. */
 #define NUMBERS(DO) DO(input) DO(output) DO(level) DO(none) DO(held_calls) DO(stacks_wanted) DO(backward_wanted)
@@ -27,6 +28,7 @@ typedef struct {
     NUMBERS(DECLARE)
 #undef DECLARE
     long long epoch;
+    long long read_after; /* one more than the number of the last backward at whose end what waits is read */
     char looking; /* a thread that outlives the capture still has the mode on */
     const LookApi *api;
     PyTypeObject *backward_type, *hook_type;
@@ -75,12 +77,16 @@ static long long next_sequence(Recorder *self)
     return have_doors() ? (long long)doors.next_sequence() : ask_integer(self->next_sequence);
 }
 
+/* The number of the backward that is running here, -1 where there is none, or with an error set on errors. */
+static long long current_backward(Recorder *self)
+{
+    return have_doors() ? doors.graph_task() : ask_integer(self->graph_task);
+}
+
 /* Whether a backward is running here; -1 on errors. */
 static int in_backward(Recorder *self)
 {
-    if (have_doors())
-        return doors.graph_task() != -1;
-    long long task = ask_integer(self->graph_task);
+    long long task = current_backward(self);
     return PyErr_Occurred() ? -1 : task != -1;
 }
 

@@ -638,7 +638,27 @@ static int is_looker(PyObject *object)
     return PyType_GetSlot(Py_TYPE(object), Py_tp_new) == (void *)looker_new;
 }
 
-static LookApi API = {look, version, waits, changed, is_looker};
+static PyObject *stand_in(PyObject *object, PyObject *tensor)
+{
+    const Looker *self = (const Looker *)object;
+    const State *state = state_of(self->module);
+    void *implementation;
+    int32_t type, index;
+    int kept = 0;
+    if (is_plain(state, tensor) && implementation_of(state, tensor, &implementation) == 0 &&
+        !state->device_type(&implementation, &type) && !state->device_index(&implementation, &index) &&
+        wants_grad(state, tensor, implementation) == 0)
+        for (int i = 0; i < self->device_count && !kept; i++)
+            kept = self->devices[i].type == type && self->devices[i].index == index &&
+                   self->devices[i].queue != NULL && !in_background((const Queue *)self->devices[i].queue);
+    PyErr_Clear();
+    if (kept)
+        return state->detach(tensor, NULL);
+    Py_INCREF(tensor);
+    return tensor;
+}
+
+static LookApi API = {look, version, waits, changed, is_looker, stand_in};
 
 /* ---- the module ---- */
 
@@ -677,6 +697,7 @@ static int find_doors(State *state, PyObject *tensor)
     if (storage == NULL)
         return -1;
     int failed = find_method(tensor, "untyped_storage", METH_NOARGS, &state->untyped_storage) < 0 ||
+                 find_method(tensor, "detach", METH_NOARGS, &state->detach) < 0 ||
                  find_method(storage, "_weak_ref", METH_NOARGS, &state->weak_ref) < 0 ||
                  find_method(storage, "_free_weak_ref", METH_O | METH_STATIC, &state->free_weak_ref) < 0 ||
                  find_property(tensor, "_version", &state->version) < 0 ||

@@ -24,6 +24,10 @@ typedef struct {
     /* Notes that a tensor may have been changed without a trace in its version counter. */
     int (*changed)(PyObject *looker, PyObject *tensor);
     int (*is_looker)(PyObject *object);
+    /* Where a tensor would be kept until a device reads it: another one for the same memory and version counter, so
+     * that nobody takes the tensor for one that has other users. Else the tensor itself. A new reference; NULL on
+     * errors. */
+    PyObject *(*stand_in)(PyObject *looker, PyObject *tensor);
 } LookApi;
 
 #endif

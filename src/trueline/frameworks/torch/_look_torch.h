@@ -67,7 +67,7 @@ typedef struct {
     Py_ssize_t storage_word, keys_word; /* of a tensor's implementation */
     Py_ssize_t object_word, version_word, version_offset, autograd_word; /* all -1 where they were not found */
     uint64_t odd_keys; /* of tensors whose memory is not what they hold */
-    PyCFunction untyped_storage, weak_ref, free_weak_ref;
+    PyCFunction untyped_storage, weak_ref, free_weak_ref, detach;
     Property version, requires_grad, cdata;
     Dtype dtypes[DTYPES];
     PyObject *tensor_type, *parameter_type, *copy_of;

@@ -11,11 +11,12 @@
 #include <string.h>
 
 #define FIRST_SLOTS 1024 /* a power of two */
+#define LINE 64          /* bytes of a line of the cache */
 
-typedef struct {
+typedef struct { /* 32 bytes: a slot lies in one line of the cache, which is what a look-up waits for */
     uint64_t hash;
-    size_t first;  /* of its words in the arena */
-    size_t length; /* 0 in a free slot: no key is empty */
+    uint32_t first;  /* of its words in the arena */
+    uint32_t length; /* 0 in a free slot: no key is empty */
     int64_t value[2];
 } Slot;
 
@@ -26,6 +27,7 @@ typedef struct {
     size_t words_size, words_used;
 } Table;
 
+/* Keys of one word have different hashes: every step of it can be undone. */
 static uint64_t hash_of(const int64_t *key, size_t length)
 {
     uint64_t hash = 0x9E3779B97F4A7C15u ^ length;
@@ -44,7 +46,7 @@ static Slot *table_slot(const Table *table, const int64_t *key, size_t length, u
         if (slot->length == 0)
             return slot;
         if (slot->hash == hash && slot->length == length &&
-            memcmp(table->words + slot->first, key, length * sizeof *key) == 0)
+            (length == 1 || memcmp(table->words + slot->first, key, length * sizeof *key) == 0))
             return slot;
     }
 }
@@ -58,10 +60,20 @@ static int64_t *table_find(const Table *table, const int64_t *key, size_t length
     return slot->length ? slot->value : NULL;
 }
 
+static Slot *free_slots(size_t size)
+{
+#ifdef _WIN32 /* has no aligned memory that free() takes */
+    return calloc(size, sizeof(Slot));
+#else
+    Slot *slots = aligned_alloc(LINE, size * sizeof *slots);
+    return slots == NULL ? NULL : memset(slots, 0, size * sizeof *slots);
+#endif
+}
+
 static int table_grow(Table *table)
 {
     size_t size = table->size ? 2 * table->size : FIRST_SLOTS;
-    Slot *slots = calloc(size, sizeof *slots);
+    Slot *slots = free_slots(size);
     if (slots == NULL)
         return -1;
     for (size_t i = 0; i < table->size; i++) {
@@ -82,6 +94,8 @@ static int table_grow(Table *table)
 static int table_room(Table *table, size_t length)
 {
     if (2 * (table->used + 1) > table->size && table_grow(table) < 0)
+        return -1;
+    if (table->words_used + length > UINT32_MAX)
         return -1;
     if (table->words_used + length > table->words_size) {
         size_t size = 2 * table->words_size + 16 * length;
@@ -106,8 +120,8 @@ static int table_set(Table *table, const int64_t *key, size_t length, int64_t fi
     if (slot->length == 0) {
         memcpy(table->words + table->words_used, key, length * sizeof *key);
         slot->hash = hash;
-        slot->first = table->words_used;
-        slot->length = length;
+        slot->first = (uint32_t)table->words_used;
+        slot->length = (uint32_t)length;
         table->words_used += length;
         table->used++;
     }

@@ -17,6 +17,9 @@ from trueline.frameworks.layouts import contiguous_strides, in_memory, number_ar
 from trueline.frameworks.rounding import widened_bits
 from trueline.frameworks.torch.rebuild import Unreplayable, dtype_name, tensor_of, torch_dtype
 
+_DIRECT = frozenset(("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"))
+"""Types whose storage numpy takes from torch as it is, where nothing about a tensor is peculiar."""
+
 
 def cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The tensor in another dtype; nothing is believed."""
@@ -64,7 +67,10 @@ def bits_of(value: torch.Tensor) -> Bits:
     name = dtype_name(value.dtype)
     if name not in DTYPES:
         raise Unreplayable(f"it gives a tensor of {name}, which is not known here")
+    storage = np.dtype(DTYPES[name].storage)
     value = value.detach()
+    if name in _DIRECT and type(value) is torch.Tensor and _is_plain(value):
+        return np.array(value.numpy(), dtype=storage, order="C")
     if value._is_zerotensor():
         value = value.clone()
     if value.layout is not torch.strided:
@@ -72,12 +78,19 @@ def bits_of(value: torch.Tensor) -> Bits:
     if value.is_complex():
         value = value.resolve_conj()
     value = value.resolve_neg().contiguous()
-    storage = np.dtype(DTYPES[name].storage)
     if value.numel() == 0:
         return np.empty(tuple(value.shape), dtype=storage)
-    raw: Bits = value.reshape(-1).view(torch.uint8).cpu().numpy()
+    flat = value.reshape(-1)
+    if flat.stride(0) != 1:  # a single element, expanded
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    raw: Bits = flat.view(torch.uint8).cpu().numpy()
     bits: Bits = raw.view(storage).reshape(tuple(value.shape)).copy()
     return bits
+
+
+def _is_plain(value: torch.Tensor) -> bool:
+    strided = value.layout is torch.strided and value.device.type == "cpu"
+    return strided and not (value.is_neg() or value._is_zerotensor())
 
 
 def leave(value: Any, alias: str = "") -> ArrayOut:

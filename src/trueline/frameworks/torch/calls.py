@@ -148,6 +148,7 @@ def recorder_for(watch: Watch, calls: Any, **constants: Any) -> Any:
         no_torch_function=torch._C.DisableTorchFunction,
         accumulate=ACCUMULATE,
         finder=watch.stacks.finder,
+        read_after_backward=watch.read_after_backward,
         stacks_wanted=watch.scope.stacks,
         backward_wanted=watch.scope.backward,
         **constants,

@@ -92,4 +92,6 @@ def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
             return first.as_strided_(result.shape, result.stride(), result.storage_offset())
         return first.copy_(result)
 
+    # Whoever asks the function whether it writes to its argument goes by its name.
+    write.__name__ = write.__qualname__ = f"{function.__name__}_"
     return write

@@ -23,6 +23,12 @@ def hardsigmoid(x: Tensor, slope: float = 0.1666667, offset: float = 0.5) -> Ten
 
 
 @composite
+def hardtanh(x: Tensor, min: float = -1.0, max: float = 1.0) -> Tensor:
+    # torch.nn.functional.hardtanh refuses a minimum above the maximum.
+    return torch.clamp(x, min, max)
+
+
+@composite
 def maxout(x: Tensor, groups: int, axis: int = 1) -> Tensor:
     """The largest of each ``groups`` consecutive channels."""
     axis = axis % x.ndim

@@ -114,9 +114,25 @@ _COSINES = {
 }
 
 
+def _taylor(turns: Tensor, lobes: int = 4, level: float = 30.0, normalized: bool = True) -> Tensor:
+    """Cosines whose weights push the first lobes beside the main one down to a level, in decibel."""
+    width = (math.acosh(10 ** (level / 20)) / math.pi) ** 2
+    stretch = lobes**2 / (width + (lobes - 0.5) ** 2)
+    numbers = range(1, lobes)
+    result, peak = torch.ones_like(turns), 1.0
+    for one in numbers:
+        above = math.prod(1 - one**2 / stretch / (width + (other - 0.5) ** 2) for other in numbers)
+        below = math.prod(1 - one**2 / other**2 for other in numbers if other != one)
+        weight = (-1) ** (one + 1) * above / (2 * below)
+        result, peak = result + 2 * weight * torch.cos(2 * math.pi * one * turns), peak + 2 * weight
+    return result / peak if normalized else result
+
+
 @composite
 def get_window(window: Any, win_length: int, fftbins: bool = True, dtype: DType = torch.float64) -> Tensor:
     name, *more = [window] if isinstance(window, str) else window
+    if win_length <= 1:
+        return torch.ones(win_length, dtype=dtype)
     count = win_length + 1 if fftbins else win_length
     place = torch.arange(count, dtype=torch.float64)
     centred = place - (count - 1) / 2
@@ -140,6 +156,8 @@ def get_window(window: Any, win_length: int, fftbins: bool = True, dtype: DType 
     elif name == "kaiser":
         beta = torch.tensor(float(more[0]), dtype=torch.float64)
         result = torch.i0(beta * torch.sqrt(1 - (centred / ((count - 1) / 2)) ** 2)) / torch.i0(beta)
+    elif name == "taylor":
+        result = _taylor(centred / count, *more)
     else:
         raise ValueError(f"no window {name} here")
     return result[:win_length].to(dtype)

@@ -60,6 +60,7 @@ def put_along_axis(arr: Tensor, indices: Tensor, values: Any, axis: int, reduce:
     places = _spread(arr, indices.long(), axis) if broadcast else indices.long()
     given = values if isinstance(values, Tensor) else torch.tensor(values, dtype=arr.dtype, device=arr.device)
     source = given.to(arr.dtype).expand(places.shape) if broadcast or given.numel() == 1 else given
+    source = source[tuple(slice(size) for size in places.shape)]  # more than is used: its gradient is zero there
     if reduce == "assign":
         return torch.scatter(arr, axis, places, source)
     return torch.scatter_reduce(arr, axis, places, source, _REDUCTIONS[reduce], include_self=include_self)

@@ -104,10 +104,10 @@ def rnnt_loss(
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, label: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """Paddle keeps the label of a single pair as a tensor of one element."""
-    target = label.reshape(()) if input1.ndim == 1 else label
-    loss = functional.cosine_embedding_loss(input1, input2, target, margin, reduction=reduction)
-    return loss.reshape(1) if input1.ndim == 1 and reduction == "none" else loss
+    """Paddle adds 1e-11 to the squares of both norms, torch 1e-12."""
+    squares = [(one * one).sum(-1) + 1e-11 for one in (input1, input2)]
+    cosine = (input1 * input2).sum(-1) / torch.sqrt(squares[0] * squares[1])
+    return reduced(torch.where(label == 1, 1 - cosine, (cosine - margin).clamp(min=0)), reduction)
 
 
 @composite

@@ -19,7 +19,13 @@ def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = 
 
 @composite
 def dot(x: Tensor, y: Tensor) -> Tensor:
-    return (x * y).sum(-1)
+    return (x * y).sum(-1, dtype=torch.result_type(x, y))
+
+
+@composite
+def vecdot(x: Tensor, y: Tensor, axis: int = -1) -> Tensor:
+    kind = torch.promote_types(x.dtype, y.dtype)
+    return torch.linalg.vecdot(x.to(kind), y.to(kind), dim=axis)
 
 
 @composite
@@ -68,7 +74,19 @@ def slogdet(x: Tensor) -> Tensor:
 
 @composite
 def pinv(x: Tensor, rcond: Any = 1e-15, hermitian: bool = False) -> Tensor:
-    return torch.linalg.pinv(x, rtol=rcond, hermitian=hermitian)
+    if hermitian or not x.numel():
+        return torch.linalg.pinv(x, rtol=rcond, hermitian=hermitian)
+    # The gradient of torch.linalg.pinv is that of a matrix of which nothing was cut off.
+    left, values, right = torch.linalg.svd(x, full_matrices=False)
+    kept = values > rcond * values.detach().amax(-1, keepdim=True)
+    inverse = torch.where(kept, 1 / torch.where(kept, values, 1.0), 0.0)
+    return (right.mH * inverse.unsqueeze(-2).to(x.dtype)) @ left.mH
+
+
+@composite
+def cholesky_solve(x: Tensor, y: Tensor, upper: bool = False) -> Tensor:
+    # Only a triangle of the factor is read; torch's own gradient fills the other one as well.
+    return torch.cholesky_solve(x, y.triu() if upper else y.tril(), upper)
 
 
 @composite
@@ -89,7 +107,8 @@ def triangular_solve(x: Tensor, y: Tensor, upper: bool = True, transpose: bool =
 @composite
 def lstsq(x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None = None) -> Any:
     found = torch.linalg.lstsq(x, y, rcond=rcond, driver=driver)
-    return found.solution, found.residuals, found.rank.to(torch.int32), found.singular_values
+    rank = found.rank.to(torch.int32) if driver != "gels" else found.rank
+    return found.solution, found.residuals, rank, found.singular_values
 
 
 @composite

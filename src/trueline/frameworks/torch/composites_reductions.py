@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -206,21 +207,69 @@ def histogram_bin_edges(input: Tensor, bins: int = 100, min: float = 0.0, max: f
     low, high = (input.min().item(), input.max().item()) if min == max == 0 else (min, max)
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return torch.linspace(low, high, bins + 1, dtype=torch.float32)
+    return torch.linspace(low, high, bins + 1)
 
 
 @composite
 def histogramdd(x: Tensor, bins: Any = 10, ranges: Sequence[float] | None = None, density: bool = False,
                 weights: Tensor | None = None) -> Any:  # fmt: skip
-    counts, edges = torch.histogramdd(x.detach(), bins, range=ranges, weight=weights, density=density)
-    return counts, list(edges)
+    """Each bin holds its lower edge, and the last one its upper edge as well; what lies outside is not counted."""
+    rows = x.detach().reshape(-1, x.shape[-1])
+    edges = _edges(rows, bins, ranges)
+    mass = torch.ones_like(rows[:, 0]) if weights is None else weights.detach().to(x.dtype).reshape(-1)
+    place, inside = torch.zeros(len(rows), dtype=torch.int64), torch.ones(len(rows), dtype=torch.bool)
+    for column, edge in zip(rows.unbind(1), edges, strict=True):
+        found = torch.searchsorted(edge, column, right=True) - 1
+        found = torch.where(column == edge[-1], len(edge) - 2, found)
+        inside = inside & (found >= 0) & (found < len(edge) - 1)
+        place = place * (len(edge) - 1) + found
+    shape = [len(edge) - 1 for edge in edges]
+    empty = torch.zeros(math.prod(shape), dtype=x.dtype)
+    counts = empty.index_add(0, torch.where(inside, place, 0), torch.where(inside, mass, 0.0)).reshape(shape)
+    if density:
+        counts = counts / counts.sum()
+        for axis, edge in enumerate(edges):
+            counts = counts / edge.diff().reshape([-1 if other == axis else 1 for other in range(len(edges))])
+    return counts, edges
+
+
+def _edges(rows: Tensor, bins: Any, ranges: Sequence[float] | None) -> list[Tensor]:
+    """The edges of the bins of every column: given as tensors, or evenly spread over its range."""
+    columns = rows.unbind(1)
+    numbers = [bins] * len(columns) if isinstance(bins, int) else list(bins)
+    found = []
+    for at, (column, count) in enumerate(zip(columns, numbers, strict=True)):
+        if isinstance(count, Tensor):
+            found.append(count.detach())
+            continue
+        low, high = (column.amin(), column.amax()) if ranges is None else rows.new_tensor(ranges[2 * at : 2 * at + 2])
+        steps = torch.arange(count + 1, dtype=torch.int64).to(rows.dtype)
+        found.append(torch.where(steps == count, high, low + (high - low) * (steps / count)))
+    return found
+
+
+@composite
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: Any = 0) -> Tensor:
+    least = integer(minlength)
+    if weights is None or not x.numel():
+        return torch.bincount(x, None if weights is None else weights.detach(), least)
+    mass = weights.detach() if weights.is_floating_point() else weights.to(torch.float64)
+    empty = torch.zeros(max(int(x.max()) + 1, least), dtype=mass.dtype)
+    return empty.index_add(0, x.long(), mass)
+
+
+@composite
+def renorm(x: Tensor, p: float, axis: int, max_norm: float) -> Tensor:
+    others = [other for other in range(x.ndim) if other != axis % x.ndim]
+    norm = torch.linalg.vector_norm(x, p, others, keepdim=True)
+    return torch.where(norm > max_norm, x * (max_norm / norm), x)
 
 
 @composite
 def unique(x: Tensor, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
            axis: Axis = None, dtype: torch.dtype = torch.int64) -> Any:  # fmt: skip
     along = None if axis is None else integer(axis)
-    values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=along)
+    values, inverse, counts = torch.unique(x.detach(), return_inverse=True, return_counts=True, dim=along)
     flat = inverse.reshape(-1)
     places = torch.arange(flat.numel() - 1, -1, -1, device=x.device)
     first = torch.empty(counts.numel(), dtype=torch.int64, device=x.device).scatter_(0, flat.flip(0), places)
@@ -233,7 +282,7 @@ def unique(x: Tensor, return_index: bool = False, return_inverse: bool = False, 
 def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, axis: Axis = None,
                        dtype: torch.dtype = torch.int64) -> Any:  # fmt: skip
     along = None if axis is None else integer(axis)
-    values, inverse, counts = torch.unique_consecutive(x, return_inverse=True, return_counts=True, dim=along)
+    values, inverse, counts = torch.unique_consecutive(x.detach(), return_inverse=True, return_counts=True, dim=along)
     asked = [(return_inverse, inverse.reshape(-1)), (return_counts, counts)]
     more = tuple(one.to(dtype) for wanted, one in asked if wanted)
     return (values, *more) if more else values

@@ -60,7 +60,8 @@ def unsqueeze(x: Tensor, axis: Any) -> Tensor:
 
 @composite
 def transpose(x: Tensor, perm: Any) -> Tensor:
-    return torch.permute(x, integers(perm))
+    order = integers(perm)
+    return torch.permute(x, order + list(range(len(order), x.ndim)))
 
 
 @composite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -53,8 +54,9 @@ def cast(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 @composite
-def assign(x: Any) -> Tensor:
-    return x.clone() if isinstance(x, Tensor) else torch.from_numpy(np.atleast_1d(np.array(x)))
+def assign_(x: Any, output: Tensor | None = None) -> Tensor:
+    value = x.clone() if isinstance(x, Tensor) else torch.from_numpy(np.atleast_1d(np.array(x)))
+    return value if output is None else output.copy_(value)
 
 
 @composite
@@ -148,7 +150,26 @@ def atan2(x: Tensor, y: Tensor) -> Tensor:
 def copysign(x: Tensor, y: Tensor) -> Tensor:
     if x.is_floating_point():
         return torch.copysign(x, y)
+    if x.dtype == torch.bool:
+        return x.clone()
     return torch.where(y < 0, -x.abs(), x.abs())
+
+
+@composite
+def floor_divide(x: Tensor, y: Any) -> Tensor:
+    return torch.div(x, y, rounding_mode="floor")
+
+
+@composite
+def sinc(x: Tensor) -> Tensor:
+    turned = torch.where(x == 0, 1.0, x) * math.pi
+    return torch.where(x == 0, 1.0, torch.sin(turned) / turned)
+
+
+@composite
+def heaviside(x: Tensor, y: Tensor) -> Tensor:
+    # torch.heaviside has no gradient of its own; that of y counts where x is zero.
+    return torch.where(x == 0, y, torch.heaviside(x.detach(), y.detach()))
 
 
 @composite

@@ -30,7 +30,8 @@ def _targets(x: Tensor, size: Any, scale_factor: Any, recompute: Any) -> list[tu
 def _between(x: Tensor, dim: int, target: int, step: float, align_corners: bool, align_mode: int) -> Tensor:
     """Linear interpolation along one dimension."""
     size = x.shape[dim]
-    places = torch.arange(target, dtype=torch.float64)
+    # In float32 for float32 and narrower, as kernels reckon positions; the float64 of a gold stays one.
+    places = torch.arange(target, dtype=torch.promote_types(x.dtype, torch.float32))
     if align_corners:
         places = places * ((size - 1) / (target - 1) if target > 1 else 0.0)
     elif align_mode == 0:
@@ -43,11 +44,16 @@ def _between(x: Tensor, dim: int, target: int, step: float, align_corners: bool,
     return x.index_select(dim, low) * (1 - share) + x.index_select(dim, high) * share
 
 
+def _nearest(size: int, target: int, step: float) -> list[int]:
+    """Which elements are taken; where the sizes say it all, by whole numbers: 3 * (4 / 6) is not quite 2."""
+    exact = step == size / target
+    return [min(at * size // target if exact else floor(at * step), size - 1) for at in range(target)]
+
+
 def _resized(x: Tensor, mode: str, targets: list[tuple[int, float]], align_corners: bool, align_mode: int) -> Tensor:
     for dim, (target, step) in enumerate(targets, start=2):
         if mode == "nearest":
-            places = (torch.arange(target, dtype=torch.float64) * step).floor().long().clamp(max=x.shape[dim] - 1)
-            x = x.index_select(dim, places)
+            x = x.index_select(dim, torch.tensor(_nearest(x.shape[dim], target, step), dtype=torch.int64))
         else:
             x = _between(x, dim, target, step, align_corners, align_mode)
     return x
@@ -75,7 +81,15 @@ def interpolate(
 
 @composite
 def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True) -> Tensor:
-    return functional.affine_grid(theta, several(out_shape, 1), align_corners)
+    """Points between -1 and 1 at the corners or the centres of the elements of a grid, moved by a matrix each."""
+    count, _, *sizes = several(out_shape, 1)
+    axes = []
+    for size in sizes:
+        steps = torch.arange(size).to(theta.dtype)
+        spread = 2 * steps / max(size - 1, 1) - 1 if align_corners else (2 * steps + 1) / size - 1
+        axes.append(torch.zeros_like(steps) if align_corners and size == 1 else spread)
+    points = torch.stack([*torch.meshgrid(*axes, indexing="ij")[::-1], torch.ones(sizes, dtype=theta.dtype)], -1)
+    return (points.reshape(1, -1, len(sizes) + 1) @ theta.mT).reshape(count, *sizes, len(sizes))
 
 
 def _areas(boxes: Tensor) -> Tensor:

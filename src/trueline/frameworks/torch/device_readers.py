@@ -31,6 +31,10 @@ may be held, since it does not raise the peak; how near it is is asked each time
 GROUPS_PER_QUESTION = 3
 """Asking takes time, and where there was no room there is hardly any a moment later."""
 
+_peaks: dict[torch.device, tuple[int, int]] = {}
+"""By device, what the last capture went by: the most memory that the program itself had used, and the most that both
+had used in the end. A later capture must not take what an earlier one held for the program's."""
+
 COPIED_BYTES = 64 << 20
 NEVER_AT_ONCE = -1
 NO_STREAM = 2**64 - 1
@@ -51,7 +55,7 @@ class DeviceReader:
         self._stream: Any = None
         self._raw_stream = NO_STREAM
         self._ask_stream = getattr(torch._C, f"_{device.type}_getCurrentRawStream", None)
-        self._peak = self._most_used()
+        self._peak = self._own_peak()
         """The most memory that the program used before we began, as far as is known."""
         self._bound = self._limit = self._held_bound()
         self._asked_in_vain = 0
@@ -161,6 +165,7 @@ class DeviceReader:
     @one_at_a_time
     def end_step(self) -> None:
         self.launch()
+        _peaks[self._device] = self._peak, self._most_used()
         result = self._statistics.collect()
         if result is not None:
             self._notebook.hand_over(result)
@@ -178,14 +183,23 @@ class DeviceReader:
             return COPIED_BYTES
         return max(HELD_LEAST, int(HELD_SHARE * self._peak))
 
+    def _own_peak(self) -> int:
+        """The most memory that the program used without us, as far as is known."""
+        most = self._most_used()
+        own, both = _peaks.get(self._device, (most, 0))
+        return most if most > both else min(own, most)
+
     def _most_used(self) -> int:
-        return int(getattr(self._backend, "max_memory_allocated", lambda device: 0)(self._device))
+        return self._ask_memory("peak", "max_memory_allocated")
 
     def _used(self) -> int:
+        return self._ask_memory("current", "memory_allocated")
+
+    def _ask_memory(self, which: str, function: str) -> int:
         raw = getattr(torch._C, f"_{self._device.type}_memoryStats", None)
-        if raw is not None:  # memory_allocated() makes a flat copy of all statistics first, which takes long
-            return int(raw(self._device.index or 0)["allocated_bytes"]["all"]["current"])
-        return int(getattr(self._backend, "memory_allocated", lambda device: 0)(self._device))
+        if raw is not None:  # the public functions make a flat copy of all statistics first, which takes long
+            return int(raw(self._device.index or 0)["allocated_bytes"]["all"][which])
+        return int(getattr(self._backend, function, lambda device: 0)(self._device))
 
 
 class _Grouped:

@@ -188,7 +188,8 @@ class TorchExecution(Execution):
         return arrays.leave(value, alias)
 
     def told(self, done: Executed) -> Executed:
-        return replace(done, tensor_float=tensor_float(self.case.api, self._job.setting.device.type))
+        rounded = tensor_float(self.case.api, self._job.setting.device.type)
+        return replace(done, tensor_float=rounded) if rounded else done
 
     def is_tensor(self, value: Any) -> bool:
         return isinstance(value, torch.Tensor)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,7 @@ def rebuild(tree: Tree, leaf: Callable[[int], torch.Tensor], setting: Setting) -
     return values.rebuild(tree, leaf, TorchMaker(setting))
 
 
+@cache
 def torch_dtype(name: str) -> torch.dtype:
     """The dtype of a name, with or without ``torch.``."""
     found = getattr(torch, name.rpartition(".")[2], None)
@@ -122,6 +124,7 @@ def torch_dtype(name: str) -> torch.dtype:
     return found
 
 
+@cache
 def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -133,11 +136,20 @@ def widened(dtype: torch.dtype) -> torch.dtype:
     return torch.complex128 if dtype.is_complex else dtype
 
 
+_FROM_NUMPY = {
+    torch.float32: np.dtype("<f4"), torch.float64: np.dtype("<f8"), torch.int64: np.dtype("<i8"),
+    torch.int32: np.dtype("<i4"), torch.bool: np.dtype("|b1"), torch.float16: np.dtype("<f2"),
+}  # fmt: skip
+"""Types that torch takes from numpy as they are."""
+
+
 def tensor_of(bits: Bits, dtype: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
     """A contiguous CPU tensor of its own with the stored bits of another."""
     wanted, kind = bits.shape if shape is None else shape, torch_dtype(dtype_named(dtype).name)
     if not bits.size:
         return torch.empty(wanted, dtype=kind)
+    if kind in _FROM_NUMPY and bits.dtype == _FROM_NUMPY[kind]:
+        return torch.from_numpy(np.array(bits, order="C")).reshape(wanted)
     raw = np.array(bits, order="C").reshape(-1).view(np.uint8)
     return torch.from_numpy(raw).view(kind).reshape(wanted)
 

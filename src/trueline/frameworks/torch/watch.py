@@ -321,6 +321,18 @@ class Watch:
         """The context of a call that is made while a backward runs."""
         return self._contexts["recompute" if _recomputing() else "backward"]
 
+    def read_after_backward(self) -> None:
+        """Has what waits read when the backward that is running ends: before other gradients are added to those that it
+        made, or mixed with those of other processes."""
+        torch.autograd.Variable._execution_engine.queue_callback(self._backward_ended)
+
+    def _backward_ended(self) -> None:
+        try:
+            with NoTorchFunction():
+                self.desk.launch()
+        except Exception as error:
+            self.notebook.trouble(error)
+
     def raised_inside(self, *fields: Any) -> None:
         """A call raised; ``fields`` are those of ``_open_again``, the visits and the error."""
         *known, visits, error = fields

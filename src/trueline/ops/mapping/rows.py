@@ -35,7 +35,8 @@ refer to the call in braces::
     {x.count}         its number of elements                             along the dimension that ``axis`` says
     {x.smallest}      its smallest size                {x.items}         how many tensors a list has
     {x.2*x.3}         a product of such                {num_classes|5}   5 where the call does not say it
-    {cutoffs.-1}      the last number of a list
+    {x.rank}          how many dimensions it has       {x.1<x.0/2}       the smaller one; half of one
+    {cutoffs.-1}      the last number of a list        {shape.fit}       what a size must be to keep all elements
 
 Every row is executed on both frameworks by the tests, with its own ``examples``: config lines (``formats.configs``),
 whole or short. A short one begins with ``(``, leaves the API out, and writes tensors by a letter for their dtype::

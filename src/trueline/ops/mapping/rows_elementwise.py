@@ -7,6 +7,7 @@ from trueline.ops.mapping.rows import Row, row
 _REAL = ("(f[3, 4])", "(d[2, 3])")
 _ANY = ("(f[3, 4])", "(d[2, 3])", "(c[4])")
 _WITH_INTEGERS = ("(f[3, 4])", "(d[2, 3])", "(i[5])")
+_IGNORED = "Paddle takes a tensor out and does not write to it"
 
 
 def _unary(names: str, examples: tuple[str, ...], home: str = "torch") -> tuple[Row, ...]:
@@ -19,7 +20,8 @@ ROWS: tuple[Row, ...] = (
         disagreement="Paddle's gradient has the wrong sign for complex numbers with a negative real part"),
     *_unary("acos asin asinh atan atanh cos cosh exp expm1 log log10 log2 reciprocal", _ANY),
     *_unary("sigmoid sin sinh sqrt tan tanh", _ANY),
-    *_unary("rsqrt erf erfinv i0 log1p sinc lgamma", _REAL),
+    *_unary("rsqrt erf erfinv i0 log1p lgamma", _REAL),
+    row("paddle.sinc", "composite.sinc", "x name-", *_REAL, like="torch.sinc"),
     *_unary("i0e i1 i1e", _REAL, home="torch.special"),
     *_unary("deg2rad rad2deg", _REAL),
     *_unary("ceil floor sign", _REAL),
@@ -37,8 +39,10 @@ ROWS: tuple[Row, ...] = (
     row("paddle.frac", "composite.frac", "x name- out!", *_REAL, "(i[5])", like="torch.frac"),
     row("paddle.trunc", "torch.trunc", "input name-", "(f[3, 4])", "(d[2, 3])", "(i[5])"),
     row("paddle.gammaln", "torch.lgamma", "x:input name-", *_REAL, needs="x=positive", inverse=False),
-    row("paddle.bitwise_not", "torch.bitwise_not", "x:input out! name-", "(i[3, 4])", "(b[3])"),
-    row("paddle.bitwise_invert", "torch.bitwise_not", "x:input out! name-", "(i[3, 4])", "(b[3])", inverse=False),
+    row("paddle.bitwise_not", "torch.bitwise_not", "x:input out name-", "(i[3, 4])", "(b[3])", disagreement=_IGNORED,
+        differs=("(i[3], i[3])",)),
+    row("paddle.bitwise_invert", "torch.bitwise_not", "x:input out name-", "(i[3, 4])", "(b[3])", inverse=False,
+        disagreement=_IGNORED, differs=("(i[3], i[3])",)),
     row("paddle.round", "torch.round", "x:input decimals name- out!", "(f[3, 4])", "(d[3, 4], decimals=2)"),
     row("paddle.logit", "torch.logit", "x:input eps name-", "(f[3, 4])", "(d[3], 0.1)", needs="x=probability"),
     row("paddle.nan_to_num", "torch.nan_to_num", "x:input nan posinf neginf name-", "(f[3, 4])",
@@ -53,7 +57,7 @@ ROWS: tuple[Row, ...] = (
         "(f[3, 4], 2.0, 0.5, False)", "(i[3], 2)", '(f[3], 0.5, act="tanh")',
         disagreement="Paddle takes the tensor scale as a constant: it gets no gradient",
         differs=("(f[3, 4], scale=f[1])",)),
-    row("paddle.increment", "composite.increment", "x value name-", "(f[1])", "(f[1], 2.5)", "(i[1])"),
+    row("paddle.increment", "composite.increment_", "x value name-", "(f[1])", "(f[1], 2.5)", "(i[1])"),
     row("paddle.clip", "torch.clamp", "x:input min max name- out!", "(f[3, 4], -0.5, 0.5)", "(f[3, 4], min=0.1)",
         "(d[3], max=0.2)", "(i[5], 0, 3)"),
     row("paddle.clamp", "torch.clamp", "x:input min max name- out!", "(f[3, 4], -0.5, 0.5)", "(d[3], max=0.2)",
@@ -69,11 +73,14 @@ ROWS: tuple[Row, ...] = (
         disagreement="in Paddle a cast from float to integer or bool hands gradients on; in torch it ends them",
         differs=('(f[3], "int32")', '(f[30], "bool")')),
     row("paddle.clone", "torch.clone", "x:input name-", "(f[3, 4])", "(i[3])"),
-    row("paddle.assign", "composite.assign", "x output!", "(f[3, 4])", "(i[3])", "([1.5, 2.5])", "(2)",
-        like="torch.clone"),
+    row("paddle.assign", "composite.assign_", "x output", "(f[3, 4])", "(i[3])", "([1.5, 2.5])", "(2)", "(f[3], f[3])",
+        like="torch.clone", differs=("(1.5, f[1])",),
+        disagreement="Paddle turns the tensor that it is to write a number to into one of float64"),
     row("paddle.is_complex", "torch.is_complex", "x:input", "(f[3])", "(c[3])"),
     row("paddle.is_floating_point", "torch.is_floating_point", "x:input", "(f[3])", "(i[3])"),
     row("paddle.is_integer", "composite.is_integer", "x", "(f[3])", "(i[3])", "(b[3])"),
     row("paddle.is_tensor", "torch.is_tensor", "x:0", "(f[3])", "(1.0)"),
     row("paddle.is_empty", "composite.is_empty", "x name-", "(f[3])", "(f[0, 3])"),
 )  # fmt: skip
+
+FROM_TORCH: tuple[Row, ...] = (row("paddle.sinc", "torch.sinc", "x:input"),)

@@ -23,7 +23,8 @@ ROWS: tuple[Row, ...] = (
     row("paddle.kron", "torch.kron", "x:input y:other name-", "(f[2, 3], f[3, 2])", "(d[2, 2], d[2])"),
     row("paddle.cross", "composite.cross", "x y axis name-", "(f[4, 3], f[4, 3])", "(d[3, 4], d[3, 4], 0)",
         "(f[3, 3], f[3, 3])", like="torch.cross"),
-    row("paddle.vecdot", "torch.linalg.vecdot", "x y axis:dim name-", "(f[3, 4], f[3, 4])", "(d[3, 4], d[3, 4], 0)"),
+    row("paddle.vecdot", "composite.vecdot", "x y axis name-", "(f[3, 4], f[3, 4])", "(d[3, 4], d[3, 4], 0)",
+        "(d[3, 4], c[3, 4])", like="torch.linalg.vecdot"),
     row("paddle.tensordot", "composite.tensordot", "x y axes name-", "(f[3, 4, 5], f[4, 5, 2])",
         "(d[3, 4], d[4, 5], 1)", "(f[3, 4, 5], f[5, 4, 2], [[1, 2], [1, 0]])", "(f[3, 4], f[3, 4], [0, 1])",
         like="torch.tensordot"),
@@ -33,9 +34,8 @@ ROWS: tuple[Row, ...] = (
         like="torch.trace"),
     row("paddle.linalg.multi_dot", "torch.linalg.multi_dot", "x:tensors name-", "([f[3, 4], f[4, 5], f[5, 2]])"),
     row("paddle.linalg.cholesky", "torch.linalg.cholesky", "x:input upper name-", *_SQUARE, "(d[3, 3], True)"),
-    row("paddle.linalg.cholesky_solve", "torch.cholesky_solve", "x:input y:input2 upper name-",
-        disagreement="Paddle keeps the gradient of the factor to its triangle, torch does not (and Paddle crashes where"
-        " only the factor needs a gradient)", differs=("(f[4, 2], f[4, 4])", "(d[4, 2], d[4, 4], True)")),
+    row("paddle.linalg.cholesky_solve", "composite.cholesky_solve", "x y upper name-", "(f[4, 2], f[4, 4])",
+        "(d[4, 2], d[4, 4], True)", needs="y=triangular({upper|0})", like="torch.cholesky_solve"),
     row("paddle.linalg.cholesky_inverse", "torch.cholesky_inverse", "x:input upper name-", "(f[4, 4])",
         "(d[4, 4], True)"),
     row("paddle.linalg.cond", "composite.cond", "x p name-", "(f[4, 4])", "(d[4, 4], 1)", '(d[3, 3], "fro")',
@@ -50,6 +50,7 @@ ROWS: tuple[Row, ...] = (
         disagreement="Paddle leaves the sign out of the gradient of a complex matrix", differs=("(c[3, 3])",)),
     row("paddle.linalg.inv", "torch.linalg.inv", "x:A name-", *_SQUARE),
     row("paddle.linalg.pinv", "composite.pinv", "x rcond hermitian name-", "(d[4, 3])", "(d[4, 4], 1e-10)",
+        "(d[4, 5], 0.5)",
         like="torch.linalg.pinv"),
     row("paddle.linalg.solve", "torch.linalg.solve", "x:A y:B left name- out!", "(f[4, 4], f[4, 2])",
         "(d[3, 3], d[3])"),
@@ -81,7 +82,8 @@ ROWS: tuple[Row, ...] = (
         disagreement=_ROOT, differs=("(d[3, 4], 3, 1)", "(d[3, 4], 2, 1)"), like="torch.linalg.norm"),
     row("paddle.linalg.matrix_transpose", "composite.matrix_transpose", "x name-", "(f[2, 3, 4])",
         like="torch.transpose"),
-    row("paddle.linalg.vecdot", "torch.linalg.vecdot", "x y axis:dim name-", "(f[3, 4], f[3, 4])", inverse=False),
+    row("paddle.linalg.vecdot", "composite.vecdot", "x y axis name-", "(f[3, 4], f[3, 4])",
+        like="torch.linalg.vecdot"),
     row("paddle.linalg.cross", "composite.cross", "x y axis name-", "(f[4, 3], f[4, 3])", like="torch.cross"),
     row("paddle.linalg.diagonal", "torch.diagonal", "x:input offset axis1:dim1 axis2:dim2 name-", "(f[3, 4])",
         inverse=False),
@@ -91,7 +93,8 @@ ROWS: tuple[Row, ...] = (
         like="torch.linalg.qr"),
     row("paddle.linalg.svd", "torch.linalg.svd", "x:A full_matrices=false name- out!", "(d[3, 3])"),
     row("paddle.linalg.svdvals", "torch.linalg.svdvals", "x:A name-", "(f[4, 3])", "(d[3, 4])"),
-    row("paddle.linalg.eigh", "torch.linalg.eigh", "x:0 UPLO name-", "(d[3, 3])", '(d[3, 3], "U")'),
+    # The signs of eigenvectors are free; in these examples the two choose the same ones.
+    row("paddle.linalg.eigh", "torch.linalg.eigh", "x:0 UPLO name-", "(d[4, 4])", '(d[3, 3], "U")'),
     row("paddle.linalg.eigvalsh", "torch.linalg.eigvalsh", "x:0 UPLO name-", "(f[3, 3])", '(d[3, 3], "U")'),
     row("paddle.linalg.eig", "torch.linalg.eig", "x:0 name-", differs=("(d[3, 3])",),
         disagreement="torch refuses a gradient that depends on the phase of the eigenvectors, Paddle gives one"),
@@ -111,6 +114,8 @@ ROWS: tuple[Row, ...] = (
 )  # fmt: skip
 
 FROM_TORCH: tuple[Row, ...] = (
+    row("paddle.vecdot", "torch.linalg.vecdot", "x y axis:dim"),
+    row("paddle.linalg.cholesky_solve", "torch.cholesky_solve", "x:input y:input2 upper"),
     row("paddle.matmul", "torch.matmul", "x:input y:other"),
     row("paddle.mm", "torch.mm", "input mat2"),
     row("paddle.dot", "torch.dot", "x:input y:tensor"),

@@ -94,6 +94,12 @@ def _in_place(base: Row, paddle: str) -> Row:
     home, _, name = _OWN_NAMES.get(base.torch, base.torch).rpartition(".")
     made = renamed(base, paddle, f"composite.{name}_" if home == "composite" else f"torch.Tensor.{name}_",
                    inverse=home != "composite" and paddle.startswith("paddle.Tensor."))  # fmt: skip
+    written = next(iter(base.names))  # where it carries no gradient, what is written to it carries none either
+    made = replace(made, constant=tuple(name for name in base.constant if name != written))
+    if base.names.get("out"):  # the tensor itself is what is written to
+        names, forbidden = {**base.names, "out": ""}, {**base.forbidden, "out": None}
+        base = replace(base, names=names, forbidden=forbidden)
+        made = replace(made, names=names, forbidden=forbidden, disagreement="", differs=())
     own = _OWN_EXAMPLES.get(paddle.rpartition(".")[2].rstrip("_"))
     if own is not None:
         given = row(paddle, made.torch, "", *own[0], differs=own[2])

@@ -54,6 +54,7 @@ FROM_TORCH = (
     _to("pixel_unshuffle", "pixel_unshuffle", "x:input downscale_factor"),
     _to("channel_shuffle", "channel_shuffle", "x:input groups"),
     _own("interpolate", "input size scale_factor mode align_corners recompute_scale_factor antialias"),
+    _to("hardtanh", "hardtanh", "x:input min:min_val max:max_val"),
     _own("affine_grid", "theta size align_corners"),
     _own("grid_sample", "input grid mode padding_mode align_corners"),
     _own("fold", "input output_size kernel_size dilation padding stride"),

@@ -59,7 +59,8 @@ ROWS: tuple[Row, ...] = (
     row("paddle.Tensor.__neg__", "torch.Tensor.__neg__", "self:0", "(f[3, 4])", "(i[3])"),
     row("paddle.Tensor.__pos__", "torch.Tensor.__pos__", "self:0", "(f[3, 4])"),
     row("paddle.Tensor.__abs__", "torch.Tensor.__abs__", "self:0", "(f[3, 4])", "(i[3])"),
-    row("paddle.Tensor.__invert__", "torch.Tensor.__invert__", "self:0", "(i[3, 4])", "(b[3])"),
+    row("paddle.Tensor.__invert__", "torch.bitwise_not", "self:input out", "(i[3, 4])", "(b[3])", inverse=False,
+        disagreement="Paddle takes a tensor out and does not write to it", differs=("(i[3], i[3])",)),
     row("paddle.Tensor.__len__", "torch.Tensor.__len__", "self:0", "(f[3, 4])"),
     *(row(f"paddle.Tensor.__{name}__", f"torch.Tensor.__{name}__", "self:0", "(b[])", "(b[1])",
         needs="self=constant(-3)",
@@ -116,3 +117,5 @@ ROWS: tuple[Row, ...] = (
     row("paddle.Tensor.new_full", "torch.Tensor.new_full", "x:0 size fill_value dtype", "(f[3], [2, 3], 0.5)"),
     row("paddle.Tensor.split_with_sizes", "torch.split_with_sizes", "x:input split_sizes dim", "(f[6, 3], [1, 2, 3])"),
 )  # fmt: skip
+
+FROM_TORCH: tuple[Row, ...] = (row("paddle.Tensor.__invert__", "torch.Tensor.__invert__", "self:0"),)

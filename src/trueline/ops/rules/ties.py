@@ -52,6 +52,8 @@ def sorting(trial: Trial) -> Comparable:
         return result
     dim = _dim(bound.get("dim", -1))
     path = "out.1" if "out.1" in trial.outputs else "out"
+    if path == "out" and (canonical(trial.api) == "sort" or trial.outputs[path].dtype.kind not in "iu"):
+        return _gradient_over_ties(result, trial, given, dim)  # the values alone
     result = _permutation_check(result, trial.outputs[path], path, dim)
     result = _selected(result, trial, given, path, dim)
     return _gradient_over_ties(result, trial, given, dim)
@@ -75,10 +77,11 @@ def largest_few(trial: Trial) -> Comparable:
 
 
 def running_extreme(trial: Trial) -> Comparable:
-    """cummax and cummin: an index for every position."""
-    result, given, dim = untouched(trial), trial.given("input"), _dim(trial.bound.get("dim", 0))
+    """cummax and cummin: an index for every position; in Paddle without ``dim`` along the flattened input."""
+    result, given, wanted = untouched(trial), trial.given("input"), trial.bound.get("dim", 0)
     if given is None or "out.1" not in trial.outputs:
         return result
+    dim = wanted if isinstance(wanted, int) else None
     result = _selected(result, trial, given, "out.1", dim)
     return _gradient_over_ties(result, trial, given, dim)
 

@@ -69,6 +69,15 @@ def unique(
     )
 
 
+@entry("unique_dim")
+def unique_dim(
+    self: Array, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Array, Array, Array]:
+    values, inverse, counts = np.unique(self, return_inverse=True, return_counts=True, axis=dim)
+    empty = np.zeros(0, np.int64)
+    return values, inverse.reshape(-1) if return_inverse else empty, counts if return_counts else empty
+
+
 @entry("unique_consecutive")
 def unique_consecutive(
     self: Array, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None

@@ -1,0 +1,166 @@
+"""How many config lines a second are checked, Paddle against torch on the CPU: ours, and engineV2's where it is given.
+
+    python -m benchmarks.campaign [--corpus FILE] [--lines N] [--engine FOLDER]
+
+Without ``--corpus`` the lines are the project's own (``benchmarks.corpus``). Two things are measured: the whole corpus
+from start to end, with two workers; and, in steady state, the lines up to 200,000 elements, with one worker and with
+two, gradients included: cases a second from the first that ended to the last, so that imports do not count. engineV2
+runs samples of those small lines, as it is and without its garbage collections, with one worker and with two, and on
+request (``--engine-whole``) the whole corpus; its steady rate leaves out cases of more than ten seconds, ours does not.
+Measurements of both take turns, each a process of its own. Writes ``results/campaign.json`` and ``.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from benchmarks import corpus
+from benchmarks.engine import Engine, EngineUnavailable
+from benchmarks.tables import table
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = Path(__file__).resolve().parent / "results"
+THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def measure_here(file: Path, workers: int) -> dict[str, Any]:
+    """Checks a file, in this process; gives what it took and how its cases ended."""
+    import resource
+
+    import trueline
+    from trueline.events import CaseEnded
+
+    ended: list[float] = []
+    endings: Counter[str] = Counter()
+
+    def on_case(event: CaseEnded) -> None:
+        ended.append(time.perf_counter())
+        endings[event.ending] += 1
+
+    begun = time.perf_counter()
+    report = trueline.check(file, target="paddle:cpu", reference="torch:cpu", workers=workers, on_case=on_case)
+    seconds = time.perf_counter() - begun
+    gradients = sum(result.backward is not None for result in report.results)
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return {
+        "lines": report.info.calls,
+        "workers": workers,
+        "seconds": seconds,
+        "first after": ended[0] - begun,
+        "per second and worker": (len(ended) - 1) / (ended[-1] - ended[0]) / workers,
+        "processor seconds": sum(one.ru_utime + one.ru_stime for one in used),
+        "cases with gradients": gradients,
+        "left out": dict(report.info.skipped),
+        "statuses": dict(endings.most_common()),
+    }
+
+
+def ours(lines: list[str], workers: int) -> dict[str, Any]:
+    """The same in a fresh process."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "lines.txt"
+        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        words = [sys.executable, "-m", "benchmarks.campaign", "--measure", str(file), str(workers)]
+        environment = {**os.environ, **THREADS, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+        done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"the check failed: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def theirs(engine: Engine, lines: list[str], workers: int) -> dict[str, Any]:
+    try:
+        return engine.run(lines, workers=workers).summary()
+    except EngineUnavailable as error:
+        return {"error": str(error)}
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    lines = corpus.read(options.corpus)[: options.lines]
+    light = corpus.small(lines)
+    print(f"{len(lines)} lines, {len(light)} of them small", file=sys.stderr, flush=True)
+    parts: list[tuple[str, Any]] = [
+        ("whole, 2 workers", lambda: ours(lines, 2)),
+        ("small, 1 worker", lambda: ours(light, 1)),
+        ("small, 2 workers", lambda: ours(light, 2)),
+    ]
+    if options.engine is not None:
+        engine = Engine(options.engine, options.engine_python)
+        as_is = light[: options.engine_lines]
+        parts[1:1] = [("engineV2 as it is, small, 1 worker", lambda: theirs(engine, as_is, 1))]
+        parts.append(("engineV2 as it is, small, 2 workers", lambda: theirs(engine, as_is, 2)))
+    if options.engine_without_gc is not None:
+        quick = Engine(options.engine_without_gc, options.engine_python)
+        more = light[: 6 * options.engine_lines]
+        parts.append(("engineV2 without gc, small, 1 worker", lambda: theirs(quick, more, 1)))
+        parts.append(("engineV2 without gc, small, 2 workers", lambda: theirs(quick, more, 2)))
+        if options.engine_whole:
+            parts.append(("engineV2 without gc, whole, 2 workers", lambda: theirs(quick, lines, 2)))
+    found: dict[str, Any] = {
+        "corpus": options.corpus.name if options.corpus else "own",
+        "machine": machine(),
+        "parts": {},
+    }
+    for name, part in parts:
+        begun = time.perf_counter()
+        found["parts"][name] = part()
+        print(f"{name}: {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+    return found
+
+
+def machine() -> str:
+    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+
+
+def rendered(found: dict[str, Any]) -> str:
+    """The document as a table."""
+    rows = []
+    for name, part in found["parts"].items():
+        if "error" in part:
+            rows.append([name, part["error"], "", "", "", ""])
+            continue
+        statuses = ", ".join(f"{status} {count}" for status, count in part["statuses"].items())
+        rate = f"{part['per second and worker']:.1f}"
+        used = f"{part['processor seconds']:.1f}"
+        rows.append([name, f"{part['lines']:,}", f"{part['seconds']:.1f}", used, rate, statuses])
+    header = ["what", "lines", "s in all", "processor s", "lines/s a worker, steady", "how they ended"]
+    title = f"# Campaigns: config lines checked a second\n\nCorpus: {found['corpus']}; {found['machine']}. "
+    return f"{title}Paddle on the CPU against torch on the CPU, forward and backward.\n\n{table(header, rows)}\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", type=Path, help="a file of config lines (default: the project's own)")
+    parser.add_argument("--lines", type=int, help="only so many lines, drawn from all")
+    parser.add_argument("--engine", type=Path, help="a folder with PaddleAPITest's engineV2.py that runs on a CPU")
+    parser.add_argument("--engine-without-gc", type=Path, help="the same without its two garbage collections a case")
+    parser.add_argument("--engine-python", default=sys.executable, help="the Python to run it with")
+    parser.add_argument(
+        "--engine-lines", type=int, default=100, help="lines for it as it is; 6 times as many without gc"
+    )
+    parser.add_argument("--engine-whole", action="store_true", help="let it run the whole corpus as well (minutes)")
+    parser.add_argument("--out", type=Path, default=RESULTS / "campaign", help="where to write, without its ending")
+    parser.add_argument("--measure", nargs=2, metavar=("FILE", "WORKERS"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measure_here(Path(options.measure[0]), int(options.measure[1]))))
+        return
+    found = measure(options)
+    options.out.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    options.out.with_suffix(".md").write_text(rendered(found), encoding="utf-8")
+    print(rendered(found))
+
+
+if __name__ == "__main__":
+    main()
