@@ -48,6 +48,7 @@ from trueline.report.tolerance_rows import (
 )
 
 FOLDER = "tolerances"
+JSON_FILE = "tolerances.json"
 DEFAULT_MARGIN = 2.0
 DEFAULT_CONFIDENCE = 0.95
 _SCHEMA = "CREATE TABLE errors (place INTEGER, config TEXT, absolute REAL, relative REAL, ulp REAL, eps REAL)"
@@ -192,7 +193,7 @@ class _Collection:
             "tol_stat.csv": lambda file: write_tol_stat(self._stats, file),
             "tol_stat_api.csv": lambda file: write_tol_stat_api(self._stats, file),
             "tolerances.csv": lambda file: write_rows_csv(found, file),
-            "tolerances.json": lambda file: write_rows_json(found, file),
+            JSON_FILE: lambda file: write_rows_json(found, file),
         }
 
     def _full(self) -> Iterator[tuple[str, str, str, str, float, float]]:

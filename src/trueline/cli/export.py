@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trueline.cli.options import EXIT_CLEAN, Parser, written
+from trueline.cli.options import EXIT_CLEAN, Parser, add_json, written
 from trueline.errors import TruelineError
 
 if TYPE_CHECKING:
@@ -20,11 +20,12 @@ def parser() -> Parser:
         "RUN... --configs FILE [options]",
         "Writes the distinct calls of Runs, of Paddle or of torch, as config lines: one call a line, tensors by their "
         "shape and dtype. `trueline check FILE` executes them.",
-        "trueline export runs/a --configs model.txt && trueline check model.txt --target torch:cpu",
+        "trueline export runs/a --configs model.txt",
     )
     options.add_argument("run", metavar="RUN", nargs="+", help="the folder of a Run")
     options.add_argument("--configs", metavar="FILE", required=True, help="the file to write; '-' prints the lines")
     options.add_argument("--counts", action="store_true", help="say above each line how many calls it stands for")
+    add_json(options)
     return options
 
 
@@ -38,8 +39,24 @@ def run(options: argparse.Namespace) -> int:
     with written(options.configs) as stream:
         write_configs(exported, stream, counts=options.counts)
     printed = options.configs == "-"
+    if options.json:
+        print(_as_json(exported), file=sys.stderr if printed else sys.stdout)
+        return EXIT_CLEAN
     print(_told(exported, "" if printed else f" into {options.configs}"), file=sys.stderr if printed else sys.stdout)
     return EXIT_CLEAN
+
+
+def _as_json(exported: Exported) -> str:
+    from trueline.report.json import dumps, plain
+
+    content = {
+        "lines": len(exported.lines),
+        "kept": sum(exported.lines.values()),
+        "calls": exported.calls,
+        "left_out": dict(exported.left_out),
+        "unsaid": dict(exported.simplified),
+    }
+    return dumps(plain(content))
 
 
 def _told(exported: Exported, into: str) -> str:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from trueline.cli.options import EXIT_CLEAN, EXIT_FAILED, Parser, given, let_go
+from trueline.cli.options import EXIT_CLEAN, EXIT_FAILED, Parser, add_json, given, let_go
 
 
 def parser() -> Parser:
@@ -26,17 +26,21 @@ def parser() -> Parser:
         "--confidence", type=float, metavar="C", help="of intervals and coverages, from 0 to 1 (default: 0.95)"
     )
     options.add_argument("--rows", type=int, default=20, metavar="N", help="rows in the table (default: 20)")
+    add_json(options)
     return options
 
 
 def run(options: argparse.Namespace) -> int:
-    from trueline.campaign.tolerances import FOLDER, write_tolerances
+    from trueline.campaign.tolerances import FOLDER, JSON_FILE, write_tolerances
     from trueline.report.terminal import write
     from trueline.report.tolerances import tolerance_blocks
 
     found = write_tolerances(options.check, options.out, **given(options, ("margin", "confidence")))
     folder = Path(options.check) / FOLDER if options.out is None else Path(options.out)
     try:
+        if options.json:
+            print((folder / JSON_FILE).read_text(encoding="utf-8"), end="")
+            return EXIT_CLEAN if found.tensors else EXIT_FAILED
         write(tolerance_blocks(found, rows=options.rows, folder=folder))
     except BrokenPipeError:  # ``| head`` has seen enough
         let_go(sys.stdout)

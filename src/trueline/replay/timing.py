@@ -136,7 +136,9 @@ def calls_of_a_lap(seconds: float) -> int:
 def inputs_of(case: Case) -> Inputs:
     """What a Case is given, as in a check, but that a large tensor repeats itself: numbers that nobody looks at need
     not all be different, and drawing them would take longer than timing the call."""
-    tensors = {spec.path: load(spec) if spec.stored else _tiled(spec, case.seed, spec.path) for spec in case.tensors}
+    tensors = {
+        spec.path: load(spec) if spec.stored else _tiled(spec, case.seed, spec.path, case) for spec in case.tensors
+    }
     gradients = {
         spec.path: load(spec) if spec.stored else _tiled(spec, case.seed, f"gradient {spec.path}")
         for spec in case.gradients
@@ -148,10 +150,10 @@ def inputs_of(case: Case) -> Inputs:
     return Inputs(tensors, gradients, arriving)
 
 
-def _tiled(spec: TensorSpec, seed: int, name: str) -> ArrayIn:
+def _tiled(spec: TensorSpec, seed: int, name: str, case: Case | None = None) -> ArrayIn:
     if math.prod(spec.shape) <= _TILE or is_structural(spec.domain):
-        return drawn(spec, seed, name)
-    tile = drawn(replace(spec, shape=(_TILE,), strides=None), seed, name)
+        return drawn(spec, seed, name, case)
+    tile = drawn(replace(spec, shape=(_TILE,), strides=None), seed, name, case)
     return ArrayIn(np.resize(tile.bits, spec.shape), tile.dtype)
 
 

@@ -24,7 +24,7 @@ from trueline.store.columns import Payload
 
 HELD_TENSORS = 512
 HELD_LEAST = 64 << 20
-HELD_SHARE = 0.08
+HELD_SHARE = 0.05
 """Of the most memory that the program itself has used: what we may hold back from being freed. Below that peak more
 may be held, since it does not raise the peak; how near it is is asked each time this much has gathered."""
 
@@ -128,7 +128,7 @@ class DeviceReader:
         room = self._peak - self._used()
         if room > 2 * self._bound:
             # What the program allocates comes by here too, so a part of the room is left when this much has gathered.
-            self._set_limit(self._group.bytes + max(self._bound, room // 4 * 3))
+            self._set_limit(self._group.bytes + max(self._bound, room // 2))
         else:
             self._asked_in_vain = GROUPS_PER_QUESTION
             self.launch()
