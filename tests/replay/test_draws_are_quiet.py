@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("paddle")
 pytest.importorskip("torch")
 
+from tests.helpers.apart import run_apart
 from trueline.campaign.variants import another_draw, strided
 from trueline.cases import Case, Target
 from trueline.formats.configs import config_to_case, parse_config
@@ -42,6 +43,10 @@ def verdict(case: Case) -> tuple[Verdict, str]:
 
 
 def test_no_draw_and_no_layout_raises_a_false_alarm() -> None:
+    run_apart("tests.replay.test_draws_are_quiet:every_draw_is_quiet")
+
+
+def every_draw_is_quiet() -> None:
     measured = 0
     for case in sampled():
         for number in range(4):

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("paddle")
 pytest.importorskip("torch")
 
+from tests.helpers.apart import run_apart
 from trueline.campaign.sources import parts_of, plan_of
 from trueline.cases import Case, CaseResult, Target
 from trueline.judge.checks import check_standard_named, judge_case
@@ -28,6 +29,10 @@ def examples(pattern: str, target: Target) -> list[Case]:
 
 
 def test_examples_of_the_mapping_get_the_same_verdicts() -> None:
+    run_apart("tests.replay.test_short_cut:verdicts_are_the_same")
+
+
+def verdicts_are_the_same() -> None:
     cases = examples("paddle.*", PADDLE)[::EACH]
     assert len(cases) > 40
     short = [judged(case, PADDLE, TORCH, thorough=False) for case in cases]

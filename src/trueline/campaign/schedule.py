@@ -39,6 +39,9 @@ _EACH_PROCESS = 64 << 20
 """Bytes that a case takes whatever its size: what frameworks keep to themselves."""
 _COPIES = 12
 """Numbers of eight bytes that live at once for an element: two results, golds of four inputs, what is measured."""
+_MANY_ELEMENTS = 1 << 25
+_COPIES_OF_MANY = 4.5
+"""The same where the gold of one moved input has to do; results in narrow dtypes take less."""
 
 
 _COMPILING = {"static": (0.03, 0), "cinn": (3.0, 1 << 30), "compile": (3.0, 1 << 30)}
@@ -51,6 +54,11 @@ class Cost:
 
     seconds: float
     bytes: int
+
+
+def _widest(case: Case) -> int:
+    """Bytes of an element of the widest tensor."""
+    return max((dtype_named(spec.dtype).itemsize for spec in case.tensors), default=4)
 
 
 def estimate(case: Case, target: Target, reference: Target) -> Cost:
@@ -68,7 +76,8 @@ def estimate(case: Case, target: Target, reference: Target) -> Cost:
     steep = _STEEP if facts.kind is Kind.OTHER else 1.0
     seconds = _EACH_CASE + times * (_EACH_ELEMENT * elements * steep + _EACH_OPERATION * operations)
     compiling, compiler = _COMPILING.get(target.how, (0.0, 0))
-    return Cost(seconds + compiling, _EACH_PROCESS + compiler + int(8 * _COPIES * elements * (2 if wide else 1)))
+    copies = _COPIES if elements < _MANY_ELEMENTS else _COPIES_OF_MANY + _widest(case) / 4
+    return Cost(seconds + compiling, _EACH_PROCESS + compiler + int(8 * copies * elements * (2 if wide else 1)))
 
 
 _SINGLE = 24

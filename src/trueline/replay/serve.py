@@ -46,6 +46,9 @@ def settle() -> None:
     """A crash is expected here: it is to leave a stack, and no core, which may fill the disk."""
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+_KEPT = 2 << 30
+"""Bytes of memory that a worker holds on to between two cases."""
+_C_LIBRARY = ctypes.CDLL(None)
 
 
 class Spent(Exception):
@@ -81,6 +84,7 @@ class Server:
             self._send({"unable": fault})
             return
         _limit_memory(head["memory"])
+        kept = min(_KEPT, (head["memory"] or 4 * _KEPT) // 4)
         self._send({"ready": self._process})
         for line in lines:
             number, payload = json.loads(line)
@@ -90,6 +94,7 @@ class Server:
                 os._exit(0)
             self._send({"number": number, "stage": self._board.stage, **answer})
             self._board.end()
+            give_back_memory(kept)
             if "outcome" in answer:  # no memory, no device, or an end that was asked for: a fresh worker goes on
                 return
 
@@ -172,6 +177,14 @@ class Memory:
     def __init__(self, allocated: int, resident: int) -> None:
         self.allocated = allocated
         self.resident = resident
+
+
+def give_back_memory(kept: int) -> None:
+    """Returns to the system what a large case left; so many bytes are kept for the next."""
+    if memory_of(os.getpid()).resident > kept:
+        trim = getattr(_C_LIBRARY, "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def memory_of(process: int) -> Memory:

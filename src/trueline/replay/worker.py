@@ -27,6 +27,8 @@ from trueline.replay.translated import executors_for
 from trueline.tree import Tree
 
 _WIDE = ("float64", "complex128")
+MANY_ELEMENTS = 1 << 20
+"""Of every gradient that arrives, and so of every result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +207,18 @@ class _Moved:
         """One that cannot be had (a moved input may leave the domain) is left out."""
         self.options.announce("gold")
         case, mode = self.case, _gold_mode(self.wide)
-        moved = perturbed(self.inputs, self.working, case.seed, self.options.perturbations, longdouble=self.wide)
+        moved = perturbed(self.inputs, self.working, case.seed, self._rounds(), longdouble=self.wide)
         made = (trusted(case, self.machine.run(case, one, mode=mode, watch=self.watch)) for one in moved)
         golds = tuple(one for one in made if one.returned)
         self.options.announce("measure")
         return golds
+
+
+    def _rounds(self) -> int:
+        """Of millions of elements one move tells as much as three of a few, at a third of the time and memory."""
+        arrived = [array.bits.size for array in self.inputs.gradients.values()]
+        many = min(arrived) > MANY_ELEMENTS if arrived else False
+        return min(self.options.perturbations, 1) if many else self.options.perturbations
 
 
 def _gold_mode(wide: bool) -> Mode:
