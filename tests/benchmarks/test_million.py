@@ -34,7 +34,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_nothing_is_lost_and_nothing_is_done_twice(campaign: Path) -> None:
     found = json.loads((campaign / "million.json").read_text())
     proof = found["proof"]
-    assert found["holds"] and found["kills_of_coordinator"] + found["kills_of_workers"] == 3
+    assert found["holds"] and 1 <= found["kills_of_coordinator"] + found["kills_of_workers"] <= 3  # it may end before
     assert proof["faults"] == [] and proof["rows"] == COUNT and sum(proof["endings"].values()) == COUNT
     assert proof["endings"]["pass"] == COUNT - proof["otherwise"]
     assert COUNT <= proof["executed"] <= COUNT + proof["interrupted"] + found["kills_of_workers"]

