@@ -14,7 +14,6 @@ from functools import cached_property
 
 import numpy as np
 
-from trueline.dtypes import DTYPES
 from trueline.ops.facts import Kind, facts_of
 from trueline.overflows import Counts
 from trueline.records import Phase, Role
@@ -23,7 +22,7 @@ from trueline.store.trace import Trace
 
 _COLUMN = {name: position for position, name in enumerate(CALL_COLUMNS)}
 _OUTPUT = ROLES.index(Role.OUTPUT)
-_BACKWARD = PHASES.index(Phase.BACKWARD)
+BACKWARD = PHASES.index(Phase.BACKWARD)
 _READERS = frozenset({"item", "tolist", "numpy", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
                       "empty_like", "new_zeros", "new_ones", "new_full", "new_empty", "repr", "format"})  # fmt: skip
 """Look at a tensor, or at its shape alone: what they are given is not used up by them."""
@@ -110,7 +109,7 @@ class Births:
         return self.trace.names.get(int(self.trace.columns[position, _COLUMN["api"]]), "?")
 
     def is_backward(self, position: int) -> bool:
-        return int(self.trace.columns[position, _COLUMN["phase"]]) == _BACKWARD
+        return int(self.trace.columns[position, _COLUMN["phase"]]) == BACKWARD
 
     def step(self, position: int) -> int:
         return int(self.trace.columns[position, _COLUMN["step"]])
@@ -325,8 +324,3 @@ class Births:
 def _overwrites(api: str) -> bool:
     """Whether a call writes all of what it is given, whatever was there."""
     return facts_of(api).in_place and facts_of(api).kind in (Kind.MOVE, Kind.RANDOM)
-
-
-def is_float(dtype: str) -> bool:
-    kind = DTYPES.get(dtype)
-    return kind is not None and not kind.is_exact

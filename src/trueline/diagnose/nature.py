@@ -22,9 +22,7 @@ def nature_of(call: Call, forward: Call | None, record: TensorRecord, fetch: Fet
         return Nature.UNKNOWN, "the tensors were not kept, so it was not replayed"
     try:
         exact, honest = exact_and_honest(Recorded(call, fetch, forward), record.path)
-    except Unreplayable as error:
-        return Nature.UNKNOWN, f"it could not be replayed: {error}"
-    except TruelineError as error:
+    except (Unreplayable, TruelineError) as error:
         return Nature.UNKNOWN, f"it could not be replayed: {error}"
     seen = numbers_of(fetch(record), record.dtype)
     if seen.size != exact.size:

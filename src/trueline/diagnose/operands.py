@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trueline.diagnose.replaying import numbers_of
-from trueline.dtypes import DTYPES, DType, dtype_named
+from trueline.dtypes import DTYPES, dtype_named
 from trueline.ops.facts import Kind, facts_of
 from trueline.ops.overflows import Failure, Operand, scalar
 from trueline.records import Call, Phase, Statistics, TensorRecord
@@ -46,9 +46,9 @@ def failure_of(
         operands = operands[::-1]
     gradient = None
     if backward:
-        arriving = next((one for one in call.inputs if _is_number(one)), None)
+        arriving = next((one for one in call.inputs if is_float(one.dtype)), None)
         gradient = None if arriving is None else _operand(arriving, record.shape, at, fetch)
-    kinds = [dtype_named(one.dtype) for one in forward.inputs if _is_number(one)]
+    kinds = [dtype_named(one.dtype) for one in forward.inputs if is_float(one.dtype)]
     counts = record.statistics
     return Failure(
         forward.api,
@@ -79,7 +79,7 @@ def _operands(forward: Call, record: TensorRecord, at: tuple[int, ...] | None, f
             found.append(scalar(path, float(value["$float"])))
         else:
             one = by_path.get(path) or by_path.get(".".join([path, *listed]))
-            if one is not None and _is_number(one):
+            if one is not None and is_float(one.dtype):
                 found.append(_operand(one, record.shape, at, fetch))
     return found
 
@@ -112,8 +112,9 @@ def _value_at(record: TensorRecord, shape: Sequence[int], at: tuple[int, ...], f
     return float(value.real)
 
 
-def _is_number(record: TensorRecord) -> bool:
-    kind: DType | None = DTYPES.get(record.dtype)
+def is_float(dtype: str) -> bool:
+    """Whether a dtype, by its name, can hold NaN and infinity."""
+    kind = DTYPES.get(dtype)
     return kind is not None and not kind.is_exact
 
 

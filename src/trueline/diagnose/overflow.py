@@ -1,6 +1,6 @@
 """``overflow``: where NaN and infinity were born in a Run, whether they had to be, and what will overflow next.
 
-    report = trueline.overflow("runs/a")
+    report = overflow("runs/a")
     report.origin          # the first call that is to blame, or None
     report.births          # all of them, the meant ones too
     report.forecasts       # calls whose numbers grow towards the limit
@@ -15,13 +15,14 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
-from trueline.diagnose.births import Births, Fate, Manner, Start, is_float
+from trueline.diagnose.births import Births, Fate, Manner, Start
 from trueline.diagnose.headroom import forecasts_of
 from trueline.diagnose.nature import nature_of
-from trueline.diagnose.operands import failure_of, first_bad, largest
+from trueline.diagnose.operands import failure_of, first_bad, is_float, largest
 from trueline.diagnose.scaling import Scaling
 from trueline.ops.facts import Kind, facts_of
 from trueline.ops.overflows import ADVICE, explain
@@ -88,7 +89,7 @@ class RankOverflows:
             start.position / max(len(trace), 1),
         )
 
-    @property
+    @cached_property
     def collectives(self) -> Sequence[int]:
         trace = self.births.trace
         numbers = [number for number, name in trace.names.items() if facts_of(name).kind is Kind.COLLECTIVE]

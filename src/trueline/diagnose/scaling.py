@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trueline.diagnose.births import Births
+from trueline.diagnose.births import BACKWARD, Births
 from trueline.ops.facts import facts_of
 from trueline.overflows import Skipped
 from trueline.records import Call
@@ -82,8 +82,7 @@ class Scaling:
         """The factor of a loss that the program multiplied by itself."""
         births = self._births
         step = births.step(position)
-        phase = births.trace.column("phase")
-        same = (births.trace.column("step") == step) & (phase == 1)
+        same = (births.trace.column("step") == step) & (births.trace.column("phase") == BACKWARD)
         for root in np.flatnonzero(same)[:_ROOTS].tolist():
             forward = births.forward_of(root)
             if forward is None or facts_of(births.api(forward)).name != "mul":

@@ -152,7 +152,7 @@ def die_with(parent: int) -> None:
     """Asks the system to kill this process when its parent ends; only Linux can. Elsewhere the closed socket ends it,
     unless it hangs."""
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _C_LIBRARY.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before we asked
         os._exit(1)
 
