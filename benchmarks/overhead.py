@@ -5,7 +5,8 @@
 
 Rounds are interleaved and every cell is a process of its own (see ``benchmarks.cell``), so a busy machine hits all
 columns alike. Writes ``results/cpu.json`` and ``results/cpu.md`` (``gpu`` with ``--gpu``) beside this file. A
-cell that cannot run leaves its reason in the table instead of a number.
+cell that cannot run leaves its reason in the table instead of a number. With ``--only`` the other parts of the file
+stay as they were.
 """
 
 from __future__ import annotations
@@ -318,6 +319,14 @@ def _no_device(arguments: argparse.Namespace) -> bool:
     return wanted and not torch.cuda.is_available()
 
 
+def _kept(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The parts that were measured before and are not asked for now."""
+    if not arguments.json.exists() or set(arguments.only.split(",")) >= set(PARTS):
+        return {}
+    kept: dict[str, Any] = json.loads(arguments.json.read_text())
+    return kept
+
+
 def main(argv: list[str] | None = None) -> int:
     arguments = parse(argv)
     if _no_device(arguments):
@@ -327,7 +336,7 @@ def main(argv: list[str] | None = None) -> int:
     if not with_peer:
         _progress(f"without the peer: {state}")
     settings = settings_from(arguments, with_peer)
-    document: dict[str, Any] = {"machine": _machine(settings.threads), "peer": state, "quick": arguments.quick}
+    document = {**_kept(arguments), "machine": _machine(settings.threads), "peer": state, "quick": arguments.quick}
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     for part in arguments.only.split(","):
         document[part] = PARTS[part](settings)

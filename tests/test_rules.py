@@ -22,12 +22,13 @@ LAYERS = (
     {"_version", "errors", "tree"},
     {"dtypes", "records"},
     {"cases"},
-    {"events", "groups", "overflows", "profiles"},
+    {"events", "groups", "overflows", "pipelines", "profiles"},
     {"numerics", "ops", "formats"},
     {"store"},
     {"frameworks"},
     {"capture", "replay", "compare", "judge", "report"},
-    {"diagnose", "campaign", "pipeline"},
+    {"diagnose", "campaign", "exchange"},
+    {"pipeline"},
     {"web", "cli", "compat"},
 )
 LEVEL = {room: number for number, layer in enumerate(LAYERS) for room in layer}

@@ -1,7 +1,7 @@
 """Runs a synthetic campaign, kills it at random moments, resumes it, and proves that nothing was lost or done twice.
 
     python -m benchmarks.million [--framework torch|paddle] [--count 1000000] [--kills 50] [--workers N]
-                                 [--seconds-limit S] [--folder DIR] [--seed N]
+                                 [--seconds-limit S] [--planning-seconds S] [--folder DIR] [--seed N]
 
 Every second kill is of the coordinator, the others of one of its processes; some come while it still plans. Exit code 1
 where anything does not hold. Writes ``results/million.json`` and ``.md`` beside this folder.
@@ -105,7 +105,7 @@ class Campaign:
         """Looks at a coordinator until it ends or is killed; True where it ended by itself, its work done."""
         started = time.monotonic()
         planning = bool(moments) and moments[0] == 0
-        deadline = started + self._random.uniform(0.5, 6.0) if planning else None
+        deadline = started + self._random.uniform(0.1, 1.0) * self._options.planning_seconds if planning else None
         state: State | None = None
         while process.poll() is None:
             time.sleep(_LOOK_SECONDS * (0.5 + self._random.random()))
@@ -259,6 +259,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds-limit", type=float)
+    parser.add_argument("--planning-seconds", type=float, default=6.0, help="the early kills come within so long")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", help="where to work (default: a temporary folder, removed at the end)")
     parser.add_argument("--results", default=str(RESULTS), help="where million.json and million.md are written")

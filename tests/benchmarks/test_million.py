@@ -26,6 +26,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("million")
     words = [sys.executable, "-m", "benchmarks.million", "--count", str(COUNT), "--kills", "3", "--workers", "2"]
     words += ["--folder", str(folder / "work"), "--results", str(folder), "--seed", "5"]
+    words += ["--planning-seconds", "0.6"]  # before a framework can be imported, so that one kill is certain
     ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return folder

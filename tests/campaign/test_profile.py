@@ -137,7 +137,7 @@ def test_two_frameworks_are_held_against_each_other(run: Path) -> None:
 
 def test_config_lines_are_timed_and_kept(tmp_path: Path) -> None:
     lines = tmp_path / "lines.txt"
-    lines.write_text('paddle.tanh(Tensor([64, 64],"float32"), )\npaddle.exp(Tensor([8],"float32"), )\n')
+    lines.write_text('paddle.tanh(Tensor([512, 256],"float32"), )\npaddle.exp(Tensor([512, 512],"float32"), )\n')
     folder = tmp_path / "kept"
     report = profile(lines, target="torch:cpu", threads=1, budget=0.02, out=folder)
     assert report.timed == 2

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runs import WAYS, break_run
-from trueline.cli.main import COMMANDS, main
+from trueline.cli.main import COMMANDS, main, module_of
 from trueline.cli.options import numbers
 
 ROOT = Path(__file__).parents[2]
@@ -32,13 +32,13 @@ def test_help_names_every_command_and_every_file_is_a_command(capsys: pytest.Cap
     text = capsys.readouterr().out
     folder = ROOT / "src" / "trueline" / "cli"
     files = {file.stem for file in folder.glob("*.py") if "def parser() -> Parser" in file.read_text()}
-    assert files == set(COMMANDS)
+    assert files == {module_of(name) for name in COMMANDS}
     assert all(re.search(rf"^  {name} +\w", text, re.MULTILINE) for name in COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_each_command_shows_one_real_example(name: str) -> None:
-    parser = importlib.import_module(f"trueline.cli.{name}").parser()
+    parser = importlib.import_module(f"trueline.cli.{module_of(name)}").parser()
     text = parser.format_help()
     (example,) = re.findall(r"^  trueline (.+)$", text, re.MULTILINE)
     words = example.split()

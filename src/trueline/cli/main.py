@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import keyword
 import sys
 from collections.abc import Sequence
 
@@ -30,7 +31,7 @@ COMMANDS = {
     "show": "print what is in a Run, or one of its calls",
     "doctor": "say what works on this machine",
 }
-"""Command -> what it does; the module ``trueline.cli.<command>`` holds it."""
+"""Command -> what it does; the module that ``module_of`` names holds it."""
 
 _USAGE = """usage: trueline COMMAND [options]
 
@@ -63,8 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _run(words[0], words[1:])
 
 
+def module_of(name: str) -> str:
+    """The module of a command: a name that Python keeps for itself has an underscore behind it."""
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
 def _run(name: str, words: list[str]) -> int:
-    command = importlib.import_module(f"trueline.cli.{name}")
+    command = importlib.import_module(f"trueline.cli.{module_of(name)}")
     parser: Parser = command.parser()
     try:
         code: int = command.run(parser.parse(words))
