@@ -28,8 +28,8 @@ LAYERS = (
     {"frameworks"},
     {"capture", "replay", "compare", "judge", "report"},
     {"diagnose", "campaign", "exchange"},
-    {"pipeline"},
-    {"web", "cli", "compat"},
+    {"pipeline", "web"},
+    {"cli", "compat"},
 )
 LEVEL = {room: number for number, layer in enumerate(LAYERS) for room in layer}
 FRAMEWORKS = {"torch", "paddle", "triton"}

@@ -14,7 +14,7 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 
-import trueline
+from benchmarks.overflow.recording import recording
 from trueline.overflows import Nature, OverflowKind
 
 K = OverflowKind
@@ -102,22 +102,23 @@ CASES: tuple[OnPaddle, ...] = (
 )
 
 
-def train(case: OnPaddle, run: Path) -> None:
+def train(case: OnPaddle, run: Path, through: str = "capture") -> None:
     paddle.seed(0)
     model = Model(case.sites)
     optimizer = paddle.optimizer.SGD(1e-3, parameters=model.parameters())
-    if case.spoil == "head":
-        weight = model.head.weight.numpy()
+    if case.spoil in ("head", "first"):
+        layer = getattr(model, case.spoil)
+        weight = layer.weight.numpy()
         weight[0, 0] = np.nan
-        model.head.weight.set_value(weight)
+        layer.weight.set_value(weight)
     batches = [np.random.default_rng(step).standard_normal((2, 6, 16)).astype("float32") for step in range(STEPS)]
     if case.spoil == "batch":
         batches[0][0, 0, 0] = np.nan
     tensors = [paddle.to_tensor(batch) for batch in batches]
-    with trueline.capture(run, data="tensors", framework="paddle") as capture:
+    with recording(run, through, framework="paddle") as recorded:
         for batch in tensors:
             loss = model(batch)
             loss.backward()
             optimizer.step()
             optimizer.clear_grad()
-            capture.step()
+            recorded.step()

@@ -12,8 +12,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor
 
-import trueline
 from benchmarks.overflow.models import Mlp
+from benchmarks.overflow.recording import recording
 from trueline.overflows import Nature, OverflowKind
 
 WORLD = 4
@@ -56,7 +56,7 @@ def _site(name: str, rank: int, step: list[int]) -> Callable[[Tensor], Tensor]:
     return hidden
 
 
-def _worker(rank: int, name: str, folder: str, port: int) -> None:
+def _worker(rank: int, name: str, folder: str, port: int, through: str) -> None:
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(WORLD), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
                       MASTER_PORT=str(port), OMP_NUM_THREADS="1")  # fmt: skip
     torch.set_num_threads(1)
@@ -71,7 +71,7 @@ def _worker(rank: int, name: str, folder: str, port: int) -> None:
         spoiled = batches[0].clone()
         spoiled[0, 0] = float("nan")
         batches[0] = torch.frombuffer(bytearray(spoiled.numpy().tobytes()), dtype=torch.float32).reshape(8, 16)
-    with trueline.capture(Path(folder), data="tensors") as capture:
+    with recording(Path(folder), through) as recorded:
         for number, batch in enumerate(batches):
             step[0] = number
             optimizer.zero_grad()
@@ -87,10 +87,10 @@ def _worker(rank: int, name: str, folder: str, port: int) -> None:
                 dist.all_reduce(gradient)
                 parameter.grad.copy_(gradient / WORLD)
             optimizer.step()
-            capture.step()
+            recorded.step()
     dist.destroy_process_group()
 
 
-def train_on_ranks(case: OnRanks, run: Path, port: int) -> None:
+def train_on_ranks(case: OnRanks, run: Path, port: int, through: str = "capture") -> None:
     """Runs one case in four real processes; leaves one Run."""
-    mp.spawn(_worker, (case.name, str(run), port), nprocs=WORLD, join=True)  # type: ignore[no-untyped-call]
+    mp.spawn(_worker, (case.name, str(run), port, through), nprocs=WORLD, join=True)  # type: ignore[no-untyped-call]

@@ -1,9 +1,10 @@
 """Runs every seeded case and every clean one, captures it, asks for the overflow, and scores the answers.
 
-    python -m benchmarks.overflow.run [--only WORD] [--out FOLDER]
+    python -m benchmarks.overflow.run [--only WORD] [--through watch] [--held-out] [--out FOLDER]
 
 Right means: the first alarm is at the call of that API, phase and step in which the case was seeded (origin), and of
-the kind and nature that it has (class). A clean run must raise none.
+the kind and nature that it has (class). A clean run must raise none. ``--through watch`` records each with a watch, as
+a program would run that nobody expects to break; ``--held-out`` takes the cases of ``held_out`` instead.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from typing import Any
 
 import torch
 
-import trueline
 from benchmarks.faults.planting import Plant
+from benchmarks.overflow import held_out
 from benchmarks.overflow.cases import CLEAN, SEEDED, Clean, Seeded
 from benchmarks.overflow.models import MODELS
 from benchmarks.overflow.ranks import CASES as RANKS
 from benchmarks.overflow.ranks import OnRanks, train_on_ranks
+from benchmarks.overflow.recording import WAYS, recording
 from trueline.diagnose.overflow import overflow
 from trueline.overflows import OverflowReport
 
@@ -49,6 +51,8 @@ class Row:
 def optimizer_of(name: str, model: torch.nn.Module, options: dict[str, Any]) -> torch.optim.Optimizer:
     if name == "adam":
         return torch.optim.Adam(model.parameters(), **{"foreach": False, "lr": 1e-3, **options})
+    if name == "rmsprop":
+        return torch.optim.RMSprop(model.parameters(), **{"foreach": False, "lr": 1e-3, **options})
     return torch.optim.SGD(model.parameters(), **{"foreach": False, "lr": 1e-3, **options})
 
 
@@ -69,8 +73,8 @@ def cast(batch: Any, dtype: torch.dtype) -> Any:
     return batch.to(dtype) if batch.is_floating_point() else batch
 
 
-def train(case: Seeded | Clean, run: Path, data: str) -> None:
-    """Three steps of training, captured."""
+def train(case: Seeded | Clean, run: Path, data: str, through: str = "capture") -> None:
+    """Three steps of training, recorded."""
     torch.manual_seed(getattr(case, "seed", 0))
     model = MODELS[case.model](case.sites).to(case.dtype)
     if isinstance(case, Seeded) and case.before:
@@ -82,7 +86,7 @@ def train(case: Seeded | Clean, run: Path, data: str) -> None:
     ]
     if isinstance(case, Seeded) and case.feed:
         batches[case.step] = case.feed(batches[case.step])
-    with surroundings(case), trueline.capture(run, data=data) as capture:
+    with surroundings(case), recording(run, through, data=data) as recorded:
         for batch in batches:
             optimizer.zero_grad()
             with torch.autocast("cpu", case.autocast or torch.bfloat16, enabled=case.autocast is not None):
@@ -94,13 +98,13 @@ def train(case: Seeded | Clean, run: Path, data: str) -> None:
             else:
                 (loss * case.scale if getattr(case, "scale", 1.0) != 1.0 else loss).backward()
                 optimizer.step()
-            capture.step()
+            recorded.step()
 
 
-def diagnose(case: Seeded | Clean, folder: Path, data: str) -> OverflowReport:
+def diagnose(case: Seeded | Clean, folder: Path, data: str, through: str = "capture") -> OverflowReport:
     run = folder / "run"
     shutil.rmtree(run, ignore_errors=True)
-    train(case, run, data)
+    train(case, run, data, through)
     return overflow(run)
 
 
@@ -150,37 +154,40 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="cases whose name holds this word")
     parser.add_argument("--data", default="tensors", choices=("tensors", "stats"))
+    parser.add_argument("--through", default="capture", choices=WAYS, help="what records the cases")
+    parser.add_argument("--held-out", action="store_true", help="the cases that nothing was tuned on")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     scores = Scores()
+    cases = (*held_out.SEEDED, *held_out.CLEAN) if options.held_out else (*SEEDED, *CLEAN)
     with tempfile.TemporaryDirectory() as folder:
-        for case in (*SEEDED, *CLEAN):
+        for case in cases:
             if options.only in case.name:
-                scores.add(case, diagnose(case, Path(folder), options.data), clean=isinstance(case, Clean))
-        for number, together in enumerate(RANKS):
+                report = diagnose(case, Path(folder), options.data, options.through)
+                scores.add(case, report, clean=isinstance(case, Clean))
+        for number, together in enumerate(() if options.held_out else RANKS):
             if options.only in together.name:
                 run = Path(folder) / f"ranks{number}"
-                train_on_ranks(together, run, free_port())
+                train_on_ranks(together, run, free_port(), options.through)
                 scores.add(together, overflow(run), clean=together.clean)
-        paddle_scores(scores, options.only, Path(folder))
+        paddle_scores(scores, options, Path(folder))
     print(scores.sentence())
     if not options.only:
-        write(options.out, options.data, scores)
+        write(options, scores)
     return 0
 
 
-def paddle_scores(scores: Scores, only: str, folder: Path) -> None:
+def paddle_scores(scores: Scores, options: argparse.Namespace, folder: Path) -> None:
     """Paddle's cases, last: its import changes what torch finds in this process."""
     if importlib.util.find_spec("paddle") is None:
         print("paddle is not installed: its cases are left out")
         return
-    from benchmarks.overflow.paddle_cases import CASES as ON_PADDLE
-    from benchmarks.overflow.paddle_cases import train as train_paddle
+    from benchmarks.overflow import paddle_cases, paddle_held_out
 
-    for number, case in enumerate(ON_PADDLE):
-        if only in case.name:
+    for number, case in enumerate((paddle_held_out if options.held_out else paddle_cases).CASES):
+        if options.only in case.name:
             run = folder / f"paddle{number}"
-            train_paddle(case, run)
+            paddle_cases.train(case, run, options.through)
             scores.add(case, overflow(run), clean=case.clean)
 
 
@@ -196,18 +203,29 @@ def tell(row: Row) -> None:
     sys.stdout.flush()
 
 
-def write(folder: Path, data: str, scores: Scores) -> None:
-    name = "overflow" if data == "tensors" else f"overflow_{data}"
+def write(options: argparse.Namespace, scores: Scores) -> None:
+    words = [
+        "overflow",
+        "held_out" if options.held_out else "",
+        "" if options.through == "capture" else options.through,
+    ]
+    name = "_".join(word for word in [*words, "" if options.data == "tensors" else options.data] if word)
     content = {
         "torch": torch.__version__,
-        "data": data,
+        "data": options.data,
+        "through": options.through,
         "summary": scores.sentence(),
         "seeded": [asdict(row) for row in scores.seeded],
         "false_alarms": [asdict(row) for row in scores.alarms],
         "clean": scores.clean,
     }
+    folder = options.out
     (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    lines = [f"# Overflow: {scores.sentence()}", "", f"Captured with data={data}, torch {torch.__version__}.", ""]
+    title = "Overflow, held out" if options.held_out else "Overflow"
+    how = "a watch" if options.through == "watch" else f"a capture with data={options.data}"
+    lines = [f"# {title}: {scores.sentence()}", "", f"Recorded by {how}, torch {torch.__version__}.", ""]
+    if options.held_out:
+        lines += [" ".join((held_out.__doc__ or "").split()), ""]
     lines += ["| case | expected | found | origin | class |", "|---|---|---|---|---|"]
     for row in [*scores.seeded, *scores.alarms]:
         marks = " | ".join("yes" if one else "no" for one in (row.origin, row.kind))

@@ -18,9 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TRAIN = str(HERE / "train.py")
 PLANTED = {"api": "torch.nn.functional.gelu", "index": 2, "module": "blocks.2", "phase": "forward"}
-LINE = next(
-    number for number, line in enumerate((HERE / "model.py").read_text().splitlines(), 1) if "F.gelu" in line
-)
+LINE = next(number for number, line in enumerate((HERE / "model.py").read_text().splitlines(), 1) if "F.gelu" in line)
 
 
 def run(*words: str, expect: int = 0) -> None:

@@ -1,6 +1,6 @@
 """Trains the model for a few steps and prints the loss. Nothing in here knows of trueline.
 
-    python train.py [--new-kernels] [--steps N]
+python train.py [--new-kernels] [--steps N]
 """
 
 from __future__ import annotations

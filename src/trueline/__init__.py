@@ -21,10 +21,18 @@ if TYPE_CHECKING:
     from trueline.campaign.tolerances import tolerances, write_tolerances
     from trueline.campaign.triage import triage
     from trueline.capture import Capture, capture, seed_all
+    from trueline.capture.watch import Watch
     from trueline.diagnose import Comparison
     from trueline.diagnose import compare_runs as compare
+    from trueline.diagnose.overflow import overflow
+    from trueline.diagnose.watching import watch
     from trueline.errors import TruelineError
+    from trueline.exchange import export_run, import_run
     from trueline.groups import Triage
+    from trueline.overflows import OverflowReport
+    from trueline.pipeline import pipeline
+    from trueline.pipeline.probe import probe
+    from trueline.pipelines import PipelineReport
     from trueline.records import Call, Verdict
     from trueline.store import Run, open_run
 
@@ -35,23 +43,32 @@ __all__ = [
     "Comparison",
     "Diff",
     "Exported",
+    "OverflowReport",
+    "PipelineReport",
     "ProfileReport",
     "Run",
     "Triage",
     "TruelineError",
     "Verdict",
+    "Watch",
     "__version__",
     "capture",
     "check",
     "compare",
     "diff_checks",
     "export_configs",
+    "export_run",
+    "import_run",
     "load_check",
     "open_run",
+    "overflow",
+    "pipeline",
+    "probe",
     "profile",
     "seed_all",
     "tolerances",
     "triage",
+    "watch",
     "write_tolerances",
 ]
 
@@ -62,22 +79,31 @@ _PLACES = {
     "Comparison": "trueline.diagnose",
     "Diff": "trueline.campaign.diff",
     "Exported": "trueline.campaign.export",
+    "OverflowReport": "trueline.overflows",
+    "PipelineReport": "trueline.pipelines",
     "ProfileReport": "trueline.campaign.profile",
     "Run": "trueline.store",
     "Triage": "trueline.groups",
     "TruelineError": "trueline.errors",
     "Verdict": "trueline.records",
+    "Watch": "trueline.capture.watch",
     "capture": "trueline.capture",
     "check": "trueline.campaign",
     "compare": "trueline.diagnose:compare_runs",
     "diff_checks": "trueline.campaign.diff",
     "export_configs": "trueline.campaign.export",
+    "export_run": "trueline.exchange",
+    "import_run": "trueline.exchange",
     "load_check": "trueline.campaign",
     "open_run": "trueline.store",
+    "overflow": "trueline.diagnose.overflow",
+    "pipeline": "trueline.pipeline",
+    "probe": "trueline.pipeline.probe",
     "profile": "trueline.campaign.profile",
     "seed_all": "trueline.capture",
     "tolerances": "trueline.campaign.tolerances",
     "triage": "trueline.campaign.triage",
+    "watch": "trueline.diagnose.watching",
     "write_tolerances": "trueline.campaign.tolerances",
 }
 """Public name -> the module that has it, and its name there where it is another."""

@@ -75,7 +75,10 @@ class Case:
         content = [self.api, self.arguments, self.backward, self.autocast, self.seed]
         content += [_identity(spec) for spec in (*self.tensors, *self.gradients)]
         content += [f"draw {self.draw}"] if self.draw else []
-        return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        return hashlib.sha256(_KEYS.encode(content).encode()).hexdigest()[:16]
+
+
+_KEYS = json.JSONEncoder(sort_keys=True, default=str)
 
 
 def _identity(spec: TensorSpec) -> list[Any]:

@@ -48,6 +48,12 @@ class DType:
         """The distance from 1.0 to the next larger number; 0.0 for exact types."""
         return 2.0 ** (1 - self.digits) if self.digits else 0.0
 
+    @property
+    def largest(self) -> float:
+        """The largest finite number of a float type."""
+        lost = self.epsilon if self.name == "float8_e4m3fn" else 0.0  # its last pattern is NaN
+        return (2.0 - self.epsilon - lost) * 2.0**self.exponent_max
+
 
 _ROWS = (
     DType("float32", 0, 4, "f", "<f4", "F32", 24, -126, 127),

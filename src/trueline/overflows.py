@@ -2,7 +2,7 @@
 
 A **Birth** is a call that made NaN or infinity of clean inputs, or NaN of infinities. Its **OverflowKind** says what
 happened, its **Nature** whether it had to. Births that a later call absorbed, or that the program asked for, are no
-alarm.
+alarm. A **WatchEvent** is what a watch found while the program ran.
 """
 
 from __future__ import annotations
@@ -128,9 +128,50 @@ class Skipped:
     scale: float
 
 
+class EventKind(str, Enum):
+    """What a watch may find."""
+
+    OVERFLOW = "overflow"
+    MEANT = "meant"
+    """NaN or infinity that the program asked for, or that a loss scaler took care of."""
+    FORECAST = "forecast"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """What a watch found in a step. ``run`` is the folder in which the calls before it were kept, with their tensors;
+    ``call`` the name of the call to blame, empty where a bad step followed another and was not looked into again."""
+
+    kind: EventKind
+    step: int
+    rank: int
+    message: str
+    run: str = ""
+    api: str = ""
+    call: str = ""
+    module: str = ""
+    source: str = ""
+    birth: Birth | None = None
+    forecast: Forecast | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a watch looked at in one rank: how many steps, how many tensors in them, in which steps it found something,
+    and what it foresaw."""
+
+    rank: int
+    steps: int
+    looks: int
+    overflows: tuple[int, ...] = ()
+    meant: tuple[int, ...] = ()
+    messages: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class OverflowReport:
-    """All births of a Run, the origin first; ``origin`` is None where nothing is wrong."""
+    """All births of a Run, the origin first; ``origin`` is None where nothing is wrong. ``watched`` tells of a Run that
+    a watch made."""
 
     path: str
     births: tuple[Birth, ...]
@@ -140,10 +181,21 @@ class OverflowReport:
     tensors: int = 0
     ranks: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    watched: tuple[Watched, ...] = ()
+
+    @property
+    def measured(self) -> int:
+        """How many tensors were looked at in all."""
+        return self.tensors + sum(one.looks for one in self.watched)
 
     @property
     def origin(self) -> Birth | None:
         return next((birth for birth in self.births if birth.alarm), None)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether something is wrong: a call is to blame, or a watch saw what came of one that it did not hold."""
+        return self.origin is not None or any(one.overflows for one in self.watched)
 
     @property
     def alarms(self) -> tuple[Birth, ...]:

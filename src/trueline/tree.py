@@ -27,25 +27,33 @@ Tree = Any
 
 
 def tensor_paths(tree: Tree, prefix: str = "") -> Iterator[tuple[int, str]]:
-    """Yields (leaf number, path) for each tensor leaf, in the order of the tree: ``args.0``, ``kwargs.weight``."""
+    """Gives (leaf number, path) for each tensor leaf, in the order of the tree: ``args.0``, ``kwargs.weight``."""
+    found: list[tuple[int, str]] = []
+    _collect(tree, prefix, found)
+    return iter(found)
+
+
+def _collect(tree: Tree, prefix: str, found: list[tuple[int, str]]) -> None:
+    """A list, not a generator in a generator: it is done for every line of a campaign."""
     if isinstance(tree, list):
         for position, item in enumerate(tree):
-            yield from tensor_paths(item, _join(prefix, position))
+            if isinstance(item, dict | list):
+                _collect(item, _join(prefix, position), found)
     elif isinstance(tree, dict):
         if "$t" in tree:
-            yield tree["$t"], prefix
+            found.append((tree["$t"], prefix))
         elif "$tuple" in tree:
-            yield from tensor_paths(tree["$tuple"], prefix)
+            _collect(tree["$tuple"], prefix, found)
         elif "$size" in tree:
-            yield from tensor_paths(tree["$size"], prefix)
+            _collect(tree["$size"], prefix, found)
         elif "$dict" in tree:
             for key, value in tree["$dict"]:
-                yield from tensor_paths(value, _join(prefix, key))
+                _collect(value, _join(prefix, key), found)
         elif "$record" in tree:
-            yield from tensor_paths(tree["fields"], prefix)
+            _collect(tree["fields"], prefix, found)
         elif not any(key.startswith("$") for key in tree):
             for key, value in tree.items():
-                yield from tensor_paths(value, _join(prefix, key))
+                _collect(value, _join(prefix, key), found)
 
 
 def render(tree: Tree, leaves: dict[int, str] | None = None) -> str:

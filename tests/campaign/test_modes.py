@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from trueline.campaign.check import check
 from trueline.campaign.modes import MODES, REPEAT_JOBS, RUN_JOBS, apply_mode, mode_named
 from trueline.cases import Target
 from trueline.errors import UsageError
@@ -98,3 +101,10 @@ def test_what_passes_where_nothing_was_compared_says_so() -> None:
     assert "NOT JUDGED" in mode_named("tolerance").word(Verdict.PASS)
     assert mode_named("target-only").word(Verdict.FAIL) == "FAIL"
     assert mode_named("static").word(Verdict.PASS) == "PASS"
+
+
+def test_tolerances_need_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text('torch.exp(Tensor([2],"float32"), )\n', encoding="utf-8")
+    pytest.importorskip("torch")
+    with pytest.raises(UsageError, match="--out FOLDER"):
+        check(tmp_path / "lines.txt", target="torch:cpu", mode="tolerance")

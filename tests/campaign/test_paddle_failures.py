@@ -20,14 +20,16 @@ GELU = "paddle.nn.functional.gelu"
 KERNELS = "tests.helpers.wrong_paddle_kernels"
 
 
-def saved(tmp_path: Path, lines: list[str], reference: str, kernel: str) -> dict[str, tuple[SavedFailure, str]]:
+def saved(
+    tmp_path: Path, lines: list[str], reference: str, kernel: str, place: str = "paddle:cpu"
+) -> dict[str, tuple[SavedFailure, str]]:
     """The failures of some lines, by API, with their scripts."""
     (tmp_path / "lines.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    options: dict[str, Any] = {"target": "paddle:cpu", "overrides": {GELU: f"{KERNELS}:{kernel}"}}
+    options: dict[str, Any] = {"target": place, "overrides": {GELU: f"{KERNELS}:{kernel}"}}
     report = trueline.check(
         tmp_path / "lines.txt", reference=reference, out=tmp_path / "check", workers=0, **options
     )
-    target, judge = Target.parse("paddle:cpu", options["overrides"]), check_standard_named("calibrated")
+    target, judge = Target.parse(place, options["overrides"]), check_standard_named("calibrated")
     settings = pool_settings(target, 0, 60.0, None)
     found = save_failures(report, target, Target.parse(reference), judge, settings, seconds=3.0)
     assert len(found) == len(report.failures) == len(lines)
@@ -42,6 +44,13 @@ def test_plain_paddle_shows_a_wrong_kernel(tmp_path: Path, kernel: str) -> None:
     assert found.reproduced, (found.note, script)
     assert found.elements < found.elements_before
     assert "import paddle" in script and "import torch" not in script and "import trueline" not in script
+
+
+def test_a_script_makes_the_graph_that_its_target_makes(tmp_path: Path) -> None:
+    line = f'{GELU}(Tensor([8, 16],"float32"), )'
+    found, script = saved(tmp_path, [line], "paddle:cpu", "negated", "paddle:cpu+static")[GELU]
+    assert found.reproduced, (found.note, script)
+    assert "graph_of(override)" in script and "paddle.jit.to_static" in script
 
 
 def test_both_frameworks_show_what_is_different(tmp_path: Path) -> None:

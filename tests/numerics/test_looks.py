@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trueline.cases import Evidence
 from trueline.dtypes import dtype_named
 from trueline.numerics import cpu
+from trueline.numerics.alike import alike
 from trueline.numerics.clear import is_clear
+from trueline.numerics.envelope import corners_of
 from trueline.numerics.evidence import measure
 from trueline.numerics.floats import FloatNumbers
-from trueline.numerics.looks import first_look, flat
+from trueline.numerics.looks import direct_corners, first_look, flat
 from trueline.numerics.narrow import narrow
 from trueline.numerics.predecessor_sums import numbers_of_sides
 from trueline.numerics.predecessors import predecessor_numbers
@@ -118,6 +121,73 @@ def test_the_numbers_of_other_tools_are_those_of_numpy(name: str, shape: tuple[i
     seen = numbers_of_sides(alone)
     expected = predecessor_numbers(cpu.widen(candidate, kind), None, gold, kind)
     assert seen is not None and seen == pytest.approx(expected, rel=1e-9, abs=1e-30)
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "float64"])
+def test_corners_are_those_of_all_elements_at_once(name: str) -> None:
+    kind = dtype_named(name)
+    candidate, honest, gold = sides(name, (70, 1000))
+    flattened = flat(candidate, honest, gold, kind)
+    assert flattened is not None
+    ours, theirs = cpu.widen(candidate, kind).reshape(-1), cpu.widen(honest, kind).reshape(-1)
+    expected = corners_of(np.abs(theirs), np.abs(ours - theirs))
+    assert np.array(direct_corners(flattened)) == pytest.approx(np.array(expected))
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("known", [True, False])
+def test_one_element_speaks_for_all_where_all_are_equal(
+    name: str, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = dtype_named(name)
+    generator = np.random.default_rng(3)
+    honest = narrow(generator.normal(size=(150, 200)) * (generator.random((150, 200)) > 0.1), kind)
+    gold = honest if known else cpu.widen(honest, kind)
+
+    def found() -> Evidence:
+        return measure(
+            "output", "out", honest.copy(), honest, gold, lambda: [], dtype=name, scale=4.0, predecessors=True
+        )
+
+    seen = found()
+    monkeypatch.setattr("trueline.numerics.evidence.alike", lambda *sides: None)
+    expected = found()
+    assert seen.numbers.keys() == expected.numbers.keys()
+    for number, value in expected.numbers.items():
+        assert seen.numbers[number] == pytest.approx(value, rel=1e-12), number
+    for part in ("gold", "honest", "direct"):
+        for field in dataclasses.fields(getattr(expected, part)):
+            one, other = getattr(getattr(seen, part), field.name), getattr(getattr(expected, part), field.name)
+            assert one == pytest.approx(other, rel=1e-6, nan_ok=True), (part, field.name)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda bits: bits.__setitem__(7, np.nan),
+        lambda bits: bits.__setitem__(7, np.inf),
+        lambda bits: bits.__setitem__(7, 1e-42),  # measured by the smallest unit, not its own
+        lambda bits: bits.__setitem__(7, 1e-15),  # may be noise of the gold
+        lambda bits: bits.fill(0.0),
+    ],
+)
+def test_it_does_not_where_an_element_is_another_matter(spoil: Any) -> None:
+    bits = np.random.default_rng(3).normal(size=40_000).astype(np.float32)
+    kind = dtype_named("float32")
+    before = flat(bits, bits, bits, kind)
+    assert before is not None and alike(before, 4.0) is not None
+    spoil(bits)
+    after = flat(bits, bits, bits, kind)
+    assert after is not None and alike(after, 4.0) is None
+
+
+def test_it_does_not_where_one_element_differs() -> None:
+    kind = dtype_named("float32")
+    honest = np.random.default_rng(3).normal(size=40_000).astype(np.float32)
+    candidate = honest.copy()
+    candidate[39_999] *= 1.5
+    found = measure("output", "out", candidate, honest, honest, lambda: [], dtype=kind)
+    assert found.numbers["peak_at"] == 39_999 and found.gold is not None and found.gold.equal == 39_999
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "float64", "complex64"])

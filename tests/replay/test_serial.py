@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
 from tests.campaign import records
-from trueline.cases import Case, CaseMeasured, CheckInfo, Outcome, Status, Target
+from trueline.cases import Case, CaseMeasured, CheckInfo, Outcome, Status, Stored, Target, TensorSpec
 from trueline.replay import serial
 
 
@@ -21,6 +22,16 @@ def test_a_case_comes_back_with_its_key() -> None:
     back = serial.case_from_json(through_json(serial.case_to_json(case)))  # type: ignore[arg-type]
     assert repr(back) == repr(case)  # by text: NaN is not equal to itself
     assert back.key == case.key
+
+
+def test_no_field_of_a_case_is_forgotten() -> None:
+    """They are written one by one."""
+    spec = TensorSpec("args.0", "float32", (2,), (1,), True, None, "normal", Stored("runs/a", 0, 3))
+    case = Case("torch.relu", {"args": [], "kwargs": {}}, (spec,), (spec,), True, "bfloat16", 7, 3, ("a",), "m", "s", 2)
+    written = serial.case_to_json(case)
+    assert written.keys() == {field.name for field in fields(Case)}
+    assert written["tensors"][0].keys() == {field.name for field in fields(TensorSpec)} - {"statistics"}
+    assert serial.case_from_json(through_json(written)) == case  # type: ignore[arg-type]
 
 
 def test_the_barest_case_comes_back() -> None:

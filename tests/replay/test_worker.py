@@ -11,8 +11,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from trueline.cases import Case, CaseMeasured, Evidence, Status, Target, TensorSpec  # noqa: E402
+from trueline.frameworks.base import Executed, Inputs  # noqa: E402
 from trueline.judge.checks import check_standard_named, judge_case  # noqa: E402
 from trueline.records import Verdict  # noqa: E402
+from trueline.replay import worker  # noqa: E402
 from trueline.replay.worker import Options, execute_case, measure_case, measure_executions  # noqa: E402
 
 GELU = "torch.nn.functional.gelu"
@@ -246,7 +248,7 @@ def test_an_operator_without_a_wide_form_says_so(monkeypatch: pytest.MonkeyPatch
 def test_the_stages_are_announced() -> None:
     stages: list[str] = []
     measured(case_for(GELU, (4,)), announce=stages.append)
-    assert stages == ["honest", "candidate", "gold", "measure"]
+    assert stages == ["candidate", "honest", "gold", "measure"]
 
 
 def test_measuring_twice_gives_the_same_numbers() -> None:
@@ -254,3 +256,60 @@ def test_measuring_twice_gives_the_same_numbers() -> None:
     case = replace(case, arguments={"args": [{"$t": 0}, {"$tuple": [16]}], "kwargs": {}})
     first, second = measured(case), measured(case)
     assert [one.numbers for one in first.evidence] == [one.numbers for one in second.evidence]
+
+
+class Recording:
+    """An executor that says in which modes it was asked, and whether gradients could arrive."""
+
+    def __init__(self, inner: Any, asked: list[tuple[str, bool]]) -> None:
+        self._inner = inner
+        self._asked = asked
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def run(self, case: Case, inputs: Inputs, *, mode: Any, watch: Any = ()) -> Executed:
+        self._asked.append((mode, inputs.draw is not None))
+        done: Executed = self._inner.run(case, inputs, mode=mode, watch=watch)
+        return done
+
+
+def asked_of(case: Case, monkeypatch: pytest.MonkeyPatch, kernel: str = "") -> list[tuple[str, bool]]:
+    asked: list[tuple[str, bool]] = []
+    made = worker.executors_for
+
+    def recording(*words: Any) -> Any:
+        one = Recording(made(*words)[0], asked)
+        return one, one
+
+    monkeypatch.setattr(worker, "executors_for", recording)
+    measured(case, overrides={case.api: f"{KERNELS}:{kernel}"} if kernel else {})
+    return asked
+
+
+def test_of_a_call_that_does_not_return_no_gradients_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asked_of(case_for(GELU, (4, 4)), monkeypatch, "raising") == [("candidate", True), ("honest", False)]
+
+
+def test_both_are_executed_once_where_they_ask_for_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = asked_of(case_for(GELU, (4, 4)), monkeypatch, "right_gelu")
+    assert [mode for mode, _ in found] == ["candidate", "honest", "gold"]
+
+
+def test_a_candidate_is_asked_again_for_what_the_reference_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_for("torch.Tensor.add_", (8,), (8,), backward=False)
+    found = asked_of(case, monkeypatch, "copying_add_")
+    assert [mode for mode, _ in found[:3]] == ["candidate", "honest", "candidate"]
+
+
+def test_what_only_moves_elements_needs_no_gold(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = asked_of(case_for("torch.t", (3, 4)), monkeypatch)
+    assert [mode for mode, _ in found] == ["candidate", "honest"]
+    assert verdict(case_for("torch.t", (3, 4)), measured(case_for("torch.t", (3, 4)))) is Verdict.PASS
+
+
+def test_a_long_list_of_numbers_is_one_result() -> None:
+    case = case_for("torch.Tensor.tolist", (10, 20), backward=False)
+    found = measured(case)
+    assert [(one.path, one.shape) for one in found.evidence] == [("out", (10, 20))]
+    assert verdict(case, found) is Verdict.PASS

@@ -44,6 +44,10 @@ def table(write: object, *check: object, **options: object) -> list[dict[str, st
 def test_one_row_for_each_tensor_and_for_each_case_without_any() -> None:
     info, results = fake_check()
     rows = table(write_check_csv, info, results)
+    skipped = [row for row in rows if row["Ending"] == "skipped" and row["Case"] == "N/A"]
+    assert {row["Reason"]: int(row["Calls"]) for row in skipped} == dict(info.skipped)
+    assert {row["Verdict"] for row in skipped} == {"NOT_COMPARED"}
+    rows = [row for row in rows if row not in skipped]
     assert len(rows) == sum(max(1, len(result.findings)) for result in results)
     assert {row["Case"] for row in rows} == {result.case.key for result in results}
     bad = next(row for row in rows if row["Score"] == "41.2")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.report.fake_comparison import FakeComparison
-from trueline.report import check_html
+from trueline.report import check_html, run_page
 from trueline.report import html as page
 from trueline.report.page_data import DETAILED_CALLS, encode, page_data
 
@@ -138,6 +138,8 @@ def test_200_000_calls_stay_small() -> None:
 
 def test_every_asset_ships_and_every_place_is_filled() -> None:
     assert not re.search(r"\{\{\w+\}\}", written(FakeComparison()))
-    used = {*page.SCRIPTS, *page.STYLES, "page.html", *check_html.SCRIPTS, *check_html.STYLES, "check.html"}
+    pages = ((page, "page.html"), (check_html, "check.html"), (run_page, "run.html"))
+    used = {name for module, template in pages for name in (*module.SCRIPTS, *module.STYLES, template)}
     folder = Path(page.__file__).parent / "assets"
-    assert used == {file.name for file in folder.iterdir()}
+    files = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+    assert used == files - {"vendor/uPlot.LICENSE"}

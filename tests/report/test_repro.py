@@ -13,6 +13,7 @@ import pytest
 
 from trueline.cases import Status
 from trueline.report.repro import Repro, ReproTensor, repro_script
+from trueline.report.repro_frameworks import Side
 from trueline.report.repro_source import NotWritable, array_source, call_source, source_of
 
 VALUES = np.array([[0.1, -2.5, 3.0]], dtype=np.float32)
@@ -150,3 +151,39 @@ def test_every_kind_of_script_finds_nothing_wrong_with_torch(
 def test_a_call_that_returns_is_no_death(tmp_path: Path) -> None:
     ended = run(SHAPES["timed out"], tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "it returns\n", "")
+
+
+@pytest.mark.parametrize(
+    ("how", "called"),
+    [
+        ("compile", "compiled(torch.nn.functional.gelu)"),
+        ("amp-bfloat16", "lowered(torch.nn.functional.gelu)"),
+    ],
+)
+def test_what_its_target_does_to_a_call_the_script_does_too(how: str, called: str) -> None:
+    text = repro_script(replace(REPRO, how=how))
+    ast.parse(text)
+    assert f'run({called}, "cpu", False)' in text
+    assert 'run(torch.nn.functional.gelu, "cpu", True)' in text, "the truth is eager"
+
+
+def test_a_call_under_autocast_is_shown_to_be_coarser(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    weight = ReproTensor("x1", "args.1", "float32", (2, 3), values=np.full((2, 3), 1 / 3, dtype=np.float32))
+    product = replace(
+        REPRO, api="torch.nn.functional.linear", tensors=[TENSOR, weight],
+        arguments={"args": [{"$t": 0}, {"$t": 1}], "kwargs": {}}, error=1e-4,
+    )  # fmt: skip
+    assert run(product, tmp_path).returncode == 0
+    assert run(replace(product, how="amp-bfloat16"), tmp_path).returncode == 1
+
+
+@pytest.mark.parametrize("how", ["static", "cinn", "amp-bfloat16"])
+def test_graphs_of_paddle_are_of_symbols(how: str) -> None:
+    side = Side("paddle", "paddle.Tensor.add", REPRO.arguments, "cpu", {})
+    text = repro_script(replace(REPRO, api=side.api, candidate=side, truth=side, how=how))
+    ast.parse(text)
+    method = "(lambda tensor, *args, **kwargs: tensor.add(*args, **kwargs))"
+    call = "lowered(paddle.Tensor.add)" if how.startswith("amp") else f"graph_of({method})"
+    assert f'paddle_run({call}, "cpu", False)' in text
+    assert 'paddle_run(paddle.Tensor.add, "cpu", True)' in text

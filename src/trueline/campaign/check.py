@@ -133,6 +133,8 @@ def check(
     judge = check_standard_named(asked.standard)
     if save_failures and out is None:
         raise UsageError("failures are kept in the folder of the check: give one with out=... (--out FOLDER)")
+    if asked.mode.name == TOLERANCE and out is None:
+        raise UsageError("tolerances are collected in a folder: give one with out=... (--out FOLDER)")
     again = endings_named(retry) if isinstance(retry, str) and retry else tuple(Ending(one) for one in retry)
     if again and out is None:
         raise UsageError("only a check that was kept has cases to retry: give its folder with out=... (--out FOLDER)")

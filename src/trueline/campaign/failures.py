@@ -251,7 +251,7 @@ class _Saver:
             title=_title(self._case, self._target, evidence if returned else None, outcome),
             reason=finding.reason if returned and finding is not None else result.reason,
             override=None if override is None else override_place(replaced, override),
-            autocast="" if self._target.dtype else self._case.autocast,
+            autocast="" if self._target.dtype or self._target.autocast else self._case.autocast,
             seed=self._case.seed & (2**63 - 1),
             backward=backward,
             part=evidence.part if returned and evidence is not None else "output",
@@ -264,6 +264,7 @@ class _Saver:
             limit=float(self._settings.memory or 0) if outcome.status is Status.OUT_OF_MEMORY else self._pool.timeout,
             candidate=candidate,
             truth=truth,
+            how=self._target.how,
         )
 
     def _sides(self, case: Case) -> tuple[Side, Side] | tuple[None, None]:

@@ -15,6 +15,9 @@ _QUIET = {"GLOG_minloglevel": "2"}
 _REUSED = {"MALLOC_MMAP_THRESHOLD_": str(8 << 30), "MALLOC_TRIM_THRESHOLD_": str(16 << 30)}
 """The C library is to keep large pieces of memory for the next tensors of the same case, instead of asking the system,
 which clears every page, each time; workers give back what a large case leaves."""
+_LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+"""And it is to ask for large pages where it does ask: a tensor of a gigabyte has a quarter of a million small ones, and
+each of them interrupts whoever first writes to it."""
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -44,7 +47,7 @@ def worker_environment(workers: int) -> dict[str, str]:
     """Shares the cores among the workers, unless the user has said how many threads there are to be, and has their
     frameworks say what is raised once."""
     threads = str(max(1, cores() // max(workers, 1)))
-    wanted = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, **_QUIET, **_REUSED}
+    wanted = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, **_QUIET, **_REUSED, **_LARGE_PAGES}
     return {name: value for name, value in wanted.items() if name not in os.environ}
 
 

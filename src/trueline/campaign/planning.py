@@ -200,6 +200,9 @@ class _Planner:
         self._ledger.commit()
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+
+
 @dataclass(slots=True)
 class _Row:
     key: str
@@ -208,7 +211,7 @@ class _Row:
 
     @property
     def json(self) -> str:
-        return json.dumps(case_to_json(self.case), separators=(",", ":"))
+        return _ENCODER.encode(case_to_json(self.case))
 
     @property
     def line(self) -> str:

@@ -261,6 +261,15 @@ class Results(Sequence[CaseResult]):
             verdicts[Verdict.NOT_COMPARED if verdict is None else Verdict(verdict)] += cases
         return verdicts, sum(row[2] for row in rows)
 
+    def skips(self) -> Iterator[tuple[str, str, int]]:
+        """What became no case of the shelf: where it stands, why, and how many calls it is."""
+        last = -1
+        while rows := self.shelf.ask(
+            "SELECT number, place, reason, count FROM skips WHERE number > ? ORDER BY number LIMIT ?", (last, _PAGE)
+        ):
+            last = rows[-1][0]
+            yield from ((place or "", reason, count) for _, place, reason, count in rows)
+
     def _numbers(self) -> Any:
         """The numbers of the rows, eight bytes each."""
         from array import array

@@ -211,8 +211,7 @@ def _case_of_config(config: Config, line: str, place: str, seed: int) -> Case:
     from trueline.ops.domains import with_domains
 
     number = int.from_bytes(sha256(f"{seed} {line.strip()}".encode()).digest()[:8], "little") >> 1
-    case = with_domains(config_to_case(config, number))
-    return replace(case, calls=(place,))
+    return with_domains(config_to_case(config, number, (place,)))
 
 
 def _digest(path: Path) -> str:

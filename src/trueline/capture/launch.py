@@ -27,19 +27,21 @@ _HELPERS = (
 _RANKS = ("RANK", "PADDLE_TRAINER_ID")
 """What launchers say to the processes that they start."""
 _FRAMEWORKS = ("torch", "paddle")
+_CAPTURE = "trueline.capture.session:capture"
 _HOOK_FOLDER = Path(__file__).parent / "hook"
 
 
-def run_command(argv: list[str], options: dict[str, Any]) -> int:
+def run_command(argv: list[str], options: dict[str, Any], door: str = _CAPTURE) -> int:
     """Runs a command with a capture in it; gives the command's exit code. ``options`` are those of ``capture``, with
-    ``out``, and ``seed`` and ``deterministic`` for ``seed_all``."""
+    ``out``, and ``seed`` and ``deterministic`` for ``seed_all``. ``door`` names what is called in the program instead
+    of ``capture``: a function of trueline's that takes a path and options, and gives something that can ``start()``."""
     if not argv:
         raise UsageError("no command given; write it after --, as in: trueline capture --out runs/a -- python train.py")
     path = Path(options["out"])
     if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
         raise UsageError(f"{path} exists already; choose another --out or remove it")
     environment = dict(os.environ)
-    environment[VARIABLE] = json.dumps({**options, "out": str(path.absolute())})
+    environment[VARIABLE] = json.dumps({**options, "out": str(path.absolute()), "door": door})
     source = str(Path(__file__).parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(
         part for part in (str(_HOOK_FOLDER), source, environment.get("PYTHONPATH", "")) if part
@@ -102,17 +104,27 @@ def _start(options: dict[str, Any]) -> Any:
     import warnings
 
     from trueline.capture.seeds import seed_all
-    from trueline.capture.session import capture
 
     options = dict(options)
     seed, deterministic = options.pop("seed", None), options.pop("deterministic", False)
     try:
         if seed is not None or deterministic:
             seed_all(1234 if seed is None else seed, deterministic)
-        return capture(options.pop("out"), **options).start()
+        opened = _opened(options.pop("door", _CAPTURE))
+        return opened(options.pop("out"), **options).start()
     except Exception as error:
         warnings.warn(f"trueline records nothing, the program goes on: {error}", RuntimeWarning, stacklevel=2)
         return None
+
+
+def _opened(door: str) -> Any:
+    """The function that a name such as ``trueline.capture.session:capture`` stands for."""
+    import importlib
+
+    module, _, name = door.partition(":")
+    if not module.startswith("trueline."):
+        raise UsageError(f"{door!r} is no function of trueline")
+    return getattr(importlib.import_module(module), name)
 
 
 def _also(captured: Any, name: str, options: dict[str, Any]) -> None:

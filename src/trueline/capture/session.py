@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import atexit
 import os
-import platform
-import subprocess
-import sys
 import warnings
 import weakref
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from trueline._version import __version__
+from trueline.capture.about import run_info
 from trueline.capture.notebook import Notebook
 from trueline.capture.options import CaptureOptions, make_options
 from trueline.capture.steps import StepClock
 from trueline.errors import UsageError
 from trueline.frameworks import machine
-from trueline.records import Certificate, RunInfo
-from trueline.store.columns import FORMAT_VERSION
+from trueline.records import Certificate
 from trueline.store.writer import RankWriter, write_run_info
 
 
@@ -173,7 +168,7 @@ class Capture:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._writer = RankWriter(self.path, rank)
-            write_run_info(self.path, self._info(world))
+            write_run_info(self.path, run_info(self._framework, world, self.options.as_json()))
         except OSError as error:
             warnings.warn(
                 f"trueline records nothing, the program goes on: cannot write {self.path}: {error}",
@@ -184,23 +179,6 @@ class Capture:
         self._notebook = Notebook(self._writer)
         self._watcher = self._framework.watcher(self._notebook, self.options.scope())
         return True
-
-    def _info(self, world: int) -> RunInfo:
-        return RunInfo(
-            format_version=FORMAT_VERSION,
-            tool_version=__version__,
-            created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            framework=self._framework.name,
-            framework_version=self._framework.version(),
-            python=platform.python_version(),
-            host=platform.node(),
-            devices=tuple(self._framework.devices()),
-            command=tuple(sys.orig_argv),
-            git_commit=_git_commit(),
-            seed=self._framework.seed(),
-            world_size=world,
-            options=self.options.as_json(),
-        )
 
     def _optimizer_begins(self, optimizer: Any) -> None:
         if not self._finished:
@@ -274,15 +252,3 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def _git_commit() -> str:
-    """The commit of the program, if it lies in a git checkout; never worth more than a second."""
-    folder = os.path.dirname(os.path.abspath(sys.argv[0])) if sys.argv and sys.argv[0] else os.getcwd()
-    try:
-        answer = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, timeout=1, check=False
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return answer.stdout.strip() if answer.returncode == 0 else ""

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from trueline.cli.options import EXIT_FAILED, Parser, add_json_file, given, numbers, written
+from trueline.cli.options import EXIT_CLEAN, EXIT_FAILED, EXIT_FINDINGS, Parser, add_json_file, given, numbers, written
 from trueline.errors import TruelineError, UsageError
 from trueline.records import Data
 from trueline.report.blocks import line
@@ -17,6 +17,10 @@ PASSED_ON = (
     "level", "data", "steps", "ranks", "apis", "modules", "calls", "between", "stacks", "integers",
     "exit_after_last_step", "witness", "seed", "deterministic", "framework", "targets",
 )  # fmt: skip
+WATCHED = ("steps", "ranks", "overflow_nums", "exit_after", "look_back", "rotation", "hold", "seed", "deterministic",
+           "framework")  # fmt: skip
+WATCH_ONLY = ("overflow_nums", "exit_after", "look_back", "rotation", "hold")
+WATCH_DOOR = "trueline.diagnose.watching:watch"
 
 
 def parser() -> Parser:
@@ -24,7 +28,8 @@ def parser() -> Parser:
         "capture",
         "--out RUN [options] -- PROGRAM ...",
         "Runs a program and records its calls into a Run. The script stays as it is; torchrun and "
-        "paddle.distributed.launch work too.",
+        "paddle.distributed.launch work too. With --watch it records little, for as long as the program runs, and "
+        "keeps the calls before anything that becomes NaN or infinity.",
         "trueline capture --out runs/a --data tensors --steps 2 -- python train.py --epochs 1",
     )
     options.add_argument("--out", required=True, metavar="RUN", help="the folder to write; must not hold a Run yet")
@@ -32,6 +37,7 @@ def parser() -> Parser:
     options.add_argument("--data", choices=[data.value for data in Data], help="what is kept (default: stats)")
     _add_scope(options)
     _add_switches(options)
+    _add_watch(options)
     add_json_file(options, "what was recorded")
     return options
 
@@ -39,6 +45,10 @@ def parser() -> Parser:
 def run(options: argparse.Namespace) -> int:
     if not options.program:
         raise UsageError("no program to run: put it after --, as in trueline capture --out RUN -- python train.py")
+    if options.watch:
+        return _watch(options)
+    if stray := [name for name in WATCH_ONLY if getattr(options, name) is not None]:
+        raise UsageError(f"{_option(stray[0])} is an option of a watch: add --watch")
     from trueline.capture.launch import run_command
     from trueline.capture.targets import absolute
 
@@ -49,6 +59,50 @@ def run(options: argparse.Namespace) -> int:
     if code == 0 and not recorded:
         return EXIT_FAILED
     return code if code >= 0 else 128 - code  # a program that was killed ends as in a shell
+
+
+def _watch(options: argparse.Namespace) -> int:
+    """Runs a program under a watch, then says what was found: exit code 1 where the program itself ended well."""
+    from trueline.capture.launch import run_command
+    from trueline.capture.watch_options import WatchOptions, make_watch_options
+
+    if stray := [name for name in PASSED_ON if name not in WATCHED and getattr(options, name) is not None]:
+        raise UsageError(f"{_option(stray[0])} has no meaning for a watch, which looks at everything: leave it away")
+    known = {name: getattr(WatchOptions(), name) for name in ("exit_after", "look_back", "rotation", "hold")}
+    asked = given(options, [name for name in WATCHED if name not in ("seed", "deterministic", "framework")])
+    make_watch_options(**{"steps": None, "ranks": None, "overflow_nums": None, "backward": True, **known, **asked})
+    code: int = run_command(options.program, {"out": options.out, **given(options, WATCHED)}, WATCH_DOOR)
+    found = _report_watch(options.out, options.json)
+    if code:
+        return code if code > 0 else 128 - code
+    return found
+
+
+def _report_watch(out: str, target: str | None) -> int:
+    """Says what a watch found; text goes to standard error."""
+    from trueline.diagnose.overflow import overflow
+    from trueline.report.overflow_files import write_overflow_json
+    from trueline.report.overflow_text import overflow_blocks
+    from trueline.report.terminal import write
+
+    try:
+        report = overflow(out)
+    except TruelineError as error:
+        print(
+            f"trueline capture: nothing was watched: {error}; did the program import torch or paddle?", file=sys.stderr
+        )
+        return EXIT_FAILED
+    write([line(f"trueline: watched, see {out}", "strong"), *overflow_blocks(report)], sys.stderr)
+    if target:
+        with written(target) as stream:
+            write_overflow_json(report, stream)
+    if report.wrong:
+        return EXIT_FINDINGS
+    return EXIT_CLEAN if report.measured else EXIT_FAILED
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 class _CaptureParser(Parser):
@@ -89,6 +143,27 @@ def _add_switches(options: Parser) -> None:
     more.add_argument("--seed", type=int, metavar="N", help="seed all generators before the program starts")
     more.add_argument(
         "--deterministic", action="store_true", default=None, help="ask the framework for deterministic kernels"
+    )
+
+
+def _add_watch(options: Parser) -> None:
+    watch = options.add_argument_group("watch")
+    watch.add_argument(
+        "--watch",
+        action="store_true",
+        help="look lightly at every call of every step; keep the calls before an overflow",
+    )
+    watch.add_argument("--overflow-nums", type=int, metavar="N", help="end the watch after N bad steps of a rank")
+    watch.add_argument(
+        "--exit-after", action="store_true", default=None, help="end the program then, too (without N: after the first)"
+    )
+    watch.add_argument("--look-back", type=int, metavar="CALLS", help="calls before the origin to keep (default: 64)")
+    watch.add_argument("--rotation", type=int, metavar="N", help="look at each call in every N-th step (default: 4)")
+    watch.add_argument(
+        "--hold",
+        type=float,
+        metavar="SHARE",
+        help="memory to hold back: a share of what is free, or bytes (default: 0.25)",
     )
 
 

@@ -26,8 +26,11 @@ COMMANDS = {
     "diff": "hold two checks that were kept against each other: what fails now and did not",
     "triage": "group the failures of a check by likely cause and say who is wrong",
     "tolerances": "say how large the errors of a check are, and which tolerances would hold",
-    "export": "write the calls of a Run as config lines",
+    "pipeline": "test train, export and infer of a project: that they run, and that their numbers agree",
+    "import": "turn a dump of another tool into a Run",
+    "export": "write the calls of a Run as config lines, or as another tool's dump",
     "report": "judge and write again a check that was kept, running nothing",
+    "view": "show a Run, a comparison, a check or a pipeline as a page in the browser",
     "show": "print what is in a Run, or one of its calls",
     "doctor": "say what works on this machine",
 }

@@ -18,6 +18,7 @@ def parser() -> Parser:
     )
     options.add_argument("run", metavar="RUN", help="the folder of a Run; with tensors kept it can say more")
     options.add_argument("--csv", metavar="FILE", help="write a row for each place where something was born")
+    options.add_argument("--html", metavar="FILE", help="write one page that opens from disk")
     add_json_file(options, "the whole report")
     options.add_argument("--no-replay", action="store_true", help="do not execute the calls again")
     options.add_argument("--rows", type=int, default=12, metavar="N", help="rows in each table (default: 12)")
@@ -32,6 +33,11 @@ def run(options: argparse.Namespace) -> int:
     if options.csv:
         with written(options.csv) as stream:
             write_overflow_csv(report, stream)
+    if options.html:
+        from trueline.report.overflow_html import write_overflow_html
+
+        with written(options.html) as stream:
+            write_overflow_html(report, stream)
     if options.json:
         with written(options.json) as stream:
             write_overflow_json(report, stream)
@@ -40,6 +46,6 @@ def run(options: argparse.Namespace) -> int:
         from trueline.report.terminal import write
 
         write(overflow_blocks(report, rows=options.rows))
-    if report.origin is not None:
+    if report.wrong:
         return EXIT_FINDINGS
-    return EXIT_CLEAN if report.tensors else EXIT_FAILED
+    return EXIT_CLEAN if report.measured else EXIT_FAILED

@@ -10,6 +10,9 @@
     confirm      tries suspects by replay; ``replaying``: a recorded call again, in float64 and in its own precision
     comparison   the result that users hold
     runs         compare_runs, which joins all of these
+    overflow     where NaN and infinity were born: ``births``, ``blame``, ``scaling``, ``operands``, ``nature``
+    headroom     what will overflow next
+    watching     ``watch``: all that while a program runs; ``watched``: what its log tells
 """
 
 from trueline.diagnose.comparison import Comparison

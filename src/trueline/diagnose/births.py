@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from trueline.dtypes import DTYPES
 from trueline.ops.facts import Kind, facts_of
 from trueline.overflows import Counts
 from trueline.records import Phase, Role
@@ -41,6 +42,7 @@ class Manner(Enum):
     SUMMED = "between two calls, where gradients are summed"
     RECEIVED = "in a collective, of clean inputs here"
     UNWRITTEN = "from memory that nobody had written"
+    UNSEEN = "of an input that nobody could look at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +247,14 @@ class Births:
         if unwritten is not None:
             return self._add(Start(unwritten, self._tensor(visit), visit, Manner.UNWRITTEN))
         received = facts_of(self.api(position)).kind is Kind.COLLECTIVE
-        manner = Manner.RECEIVED if received else Manner.BORN
+        manner = Manner.RECEIVED if received else Manner.UNSEEN if self._unseen(position) else Manner.BORN
         return self._add(Start(position, self._tensor(visit), visit, manner))
+
+    def _unseen(self, position: int) -> bool:
+        """Whether an input that may have been bad has no statistics, because it was changed before it was read."""
+        unread = [visit for visit in self._leaves(position, outputs=False) if self._tensor(visit) in self.trace.missing]
+        kinds = [DTYPES.get(self.trace.layouts[int(self.trace.visits[visit, 4])].dtype) for visit in unread]
+        return any(kind is None or not kind.is_exact for kind in kinds)
 
     def _unwritten(self, position: int) -> int | None:
         """The call that handed out memory which this one reads though nobody wrote it."""

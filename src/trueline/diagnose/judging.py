@@ -152,7 +152,8 @@ def _within_rounding(table: RankTable, standard: Standard) -> Flags:
     limits = standard.within_rounding(
         OutputColumns(rows["distance"], rows["peak"], np.maximum(units[0], units[1]), rows["estimated"])
     )
-    passes = (rows["note"] == 0) & (rows["bad_mismatch"] == 0) & (rows["distance"] <= limits)
+    known = (rows["note"] == 0) & ~np.isnan(rows["cosine"])  # no cosine: four numbers of a tensor, not its elements
+    passes = known & (rows["bad_mismatch"] == 0) & (rows["distance"] <= limits)
     doubtful = none.copy()
     doubtful[leaves.row[table.pair == NONE]] = True
     doubtful[leaves.row[outputs[~passes]]] = True

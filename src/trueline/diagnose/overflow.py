@@ -13,23 +13,26 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from trueline.diagnose.births import Births, Fate, Manner, Start
-from trueline.diagnose.headroom import forecasts_of
+from trueline.diagnose.blame import across_ranks, is_mask
+from trueline.diagnose.headroom import forecasts_in, forecasts_of
 from trueline.diagnose.nature import nature_of
 from trueline.diagnose.operands import failure_of, first_bad, is_float, largest
 from trueline.diagnose.scaling import Scaling
+from trueline.diagnose.watched import saturation_notes, watched_of
 from trueline.ops.facts import Kind, facts_of
 from trueline.ops.overflows import ADVICE, explain
-from trueline.overflows import Birth, Counts, Nature, OverflowKind, OverflowReport, Skipped
+from trueline.overflows import Birth, Counts, Forecast, Nature, OverflowKind, OverflowReport, Skipped
 from trueline.records import Call, Phase, Role, TensorRecord
 from trueline.store import open_run
 from trueline.store.reader import RankReader
+from trueline.store.watch_log import WatchHistory, watched_ranks
 
 _MOST_BIRTHS = 200
 """Of one rank; what follows is nearly always of the same cause."""
@@ -38,28 +41,44 @@ _MOST_CLIPPED = 5
 _SCALED = frozenset({OverflowKind.ACCUMULATION, OverflowKind.PRODUCT, OverflowKind.CAST, OverflowKind.EXPONENTIAL})
 """What a smaller loss scale would cure."""
 _RANGE = frozenset({OverflowKind.ACCUMULATION, OverflowKind.PRODUCT, OverflowKind.CAST})
+_POWERS = frozenset({"pow", "square", "float_power"})
+"""What grows without being an exponential, of which infinity below a fraction is the right answer."""
 _DIVIDES = frozenset({"div", "reciprocal", "rsqrt"})
 """Who divides by something that overflowed gives zero: numbers again, but wrong ones."""
 
 
-def overflow(path: str | os.PathLike[str], *, replay: bool = True, forecast: bool = True) -> OverflowReport:
+def overflow(
+    path: str | os.PathLike[str], *, replay: bool = True, forecast: bool = True, ranks: Sequence[int] | None = None
+) -> OverflowReport:
     """Finds where the numbers of a Run stopped being numbers. ``replay`` executes each such call again, in float64 and
-    in its own precision, on the CPU; ``forecast`` looks for calls that come near the limit of their dtype."""
+    in its own precision, on the CPU; ``forecast`` looks for calls that come near the limit of their dtype. ``ranks``
+    are those to look at, all by default."""
     with open_run(path) as run:
-        ranks = [RankOverflows(run.rank(rank), replay=replay) for rank in run.ranks]
-        births = _across_ranks(ranks)
-        skipped = [one for rank in ranks for one in rank.scaling.skipped()]
-        found = [one for rank in ranks for one in forecasts_of(rank.births.trace)] if forecast else []
+        chosen = run.ranks if ranks is None else tuple(ranks)
+        found = [RankOverflows(run.rank(rank), replay=replay) for rank in chosen]
+        births = across_ranks(found)
+        skipped = [one for rank in found for one in rank.scaling.skipped()]
+        logs = watched_ranks((rank, run.rank(rank).folder) for rank in chosen)
         return OverflowReport(
             str(path),
             tuple(births),
-            tuple(found),
+            tuple(_foreseen(found, logs) if forecast else ()),
             tuple(skipped),
-            sum(len(rank.births.trace) for rank in ranks),
-            sum(len(rank.births.trace.extremes) for rank in ranks),
-            run.ranks,
-            tuple(_notes(ranks, skipped)),
+            sum(len(rank.births.trace) for rank in found),
+            sum(len(rank.births.trace.extremes) for rank in found),
+            chosen,
+            (*_notes(found, skipped, logs), *saturation_notes(logs)),
+            tuple(watched_of(rank, log) for rank, log in logs.items()),
         )
+
+
+def _foreseen(ranks: Sequence[RankOverflows], logs: Mapping[int, WatchHistory]) -> list[Forecast]:
+    """What is coming, by the log where there is one: it holds many more steps than the calls that a watch keeps."""
+    return [
+        one
+        for rank in ranks
+        for one in (forecasts_in(logs[rank.rank], rank.rank) if rank.rank in logs else forecasts_of(rank.births.trace))
+    ]
 
 
 class RankOverflows:
@@ -148,6 +167,9 @@ class RankOverflows:
         if start.manner is Manner.SUMMED:
             why = "gradients that were finite one by one were summed before they arrived here"
             return OverflowKind.ACCUMULATION, why, element, {}
+        if start.manner is Manner.UNSEEN:
+            why = f"an input of {call.api} was changed before it could be read, and may have been bad already"
+            return OverflowKind.UNKNOWN, why, element, {}
         if start.manner is Manner.RECEIVED:
             return OverflowKind.RECEIVED, "what other ranks sent is not finite", element, {}
         if _fills(call):
@@ -173,7 +195,7 @@ class RankOverflows:
             return Nature.INHERITED, ""
         if start.manner is Manner.UNWRITTEN or kind is OverflowKind.FILLED:
             return Nature.EXPECTED, ""
-        if start.manner in (Manner.RECEIVED, Manner.SUMMED):
+        if start.manner in (Manner.RECEIVED, Manner.SUMMED, Manner.UNSEEN):
             return Nature.UNKNOWN, ""
         if not self._replay:
             return Nature.UNKNOWN, "not replayed"
@@ -194,12 +216,14 @@ class RankOverflows:
 
     def _meant(self, start: Start, birth: Birth, fate: Fate) -> Birth:
         """What the program asked for, what came to nothing, and what the loss scaler takes care of."""
-        if birth.kind is OverflowKind.GRADIENT_SCALED and self.scaling.will_be_skipped(start.position):
+        scaled = birth.kind is OverflowKind.GRADIENT_SCALED or self.scaling.is_look(start.position)
+        if scaled and self.scaling.will_be_skipped(start.position):
             why = f"the loss scaler saw it and skipped the step; {birth.why}"
             return replace(birth, nature=Nature.MEANT, alarm=False, why=why)
         if not fate.ends:
             absorber = self.births.trace.call(fate.absorbed[0], statistics=False) if fate.absorbed else None
-            if absorber is not None and birth.kind in _RANGE and facts_of(absorber.api).name in _DIVIDES:
+            grew = birth.kind in _RANGE or facts_of(birth.call.api).name in _POWERS
+            if absorber is not None and grew and facts_of(absorber.api).name in _DIVIDES:
                 return replace(birth, alarm=True, ends=f"zeros: {absorber.name} divides by it", chain=(absorber.name,))
             absorbed = "" if absorber is None else f"{absorber.name} makes numbers of it; "
             return replace(birth, nature=Nature.MEANT, alarm=False, why=f"{absorbed}{birth.why}", ends="nothing")
@@ -276,76 +300,6 @@ def _holds_infinity(tree: object) -> bool:
     return False
 
 
-def _across_ranks(ranks: Sequence[RankOverflows]) -> list[Birth]:
-    """All births, alarms first, in the order of time over all ranks."""
-    by_rank = {one.rank: one for one in ranks}
-    rows = []
-    for rank in ranks:
-        rows += [
-            (rank.when(start), rank.rank, number, _sent(by_rank, rank, start, birth))
-            for number, ((start, _), birth) in enumerate(zip(rank.found, _blame(rank), strict=True))
-        ]
-    rows.sort(key=lambda row: (not row[3].alarm, row[3].nature is Nature.INHERITED, row[0], row[1], row[2]))
-    return [row[3] for row in rows]
-
-
-def _blame(rank: RankOverflows) -> list[Birth]:
-    """The births of a rank, where NaN that was made of infinities is blamed on who made the infinities, unless those
-    were meant."""
-    births = [birth for _, birth in rank.found]
-    for number, (start, birth) in enumerate(rank.found):
-        if start.manner is not Manner.TURNED or not birth.alarm:
-            continue
-        guilty = [one for one in start.parents if one < len(births) and not _is_innocent(births[one])]
-        if not guilty:
-            continue
-        parent = births[min(guilty)]
-        if parent.kind is OverflowKind.GRADIENT_SCALED and parent.nature is Nature.MEANT:
-            why = f"the loss scaler skipped the step; NaN of the infinities of {parent.call.name}"
-            births[number] = replace(birth, nature=Nature.MEANT, alarm=False, why=why)
-            continue
-        why = f"NaN of the infinities of {parent.call.name}; {birth.why}"
-        births[number] = replace(birth, nature=Nature.INHERITED, alarm=False, why=why)
-        if not parent.alarm:
-            nature = rank.natures[min(guilty)]
-            chain = (parent.call.name, *birth.chain)
-            births[min(guilty)] = replace(parent, alarm=True, nature=nature, ends=birth.ends, chain=chain)
-    return births
-
-
-def _is_innocent(birth: Birth) -> bool:
-    return birth.kind is OverflowKind.FILLED or is_mask(birth)
-
-
-def is_mask(birth: Birth) -> bool:
-    """A tensor of -inf that came from outside, as masks do."""
-    return birth.kind is OverflowKind.INPUT and not birth.counts.nan and not birth.counts.positive_infinity
-
-
-def _sent(by_rank: dict[int, RankOverflows], rank: RankOverflows, start: Start, birth: Birth) -> Birth:
-    """What came in by a collective: from a rank that had it before, or by the sum itself."""
-    if start.manner is not Manner.RECEIVED:
-        return birth
-    ordinal = int(np.searchsorted(rank.collectives, start.position))
-    for other in by_rank.values():
-        if other is rank or ordinal >= len(other.collectives):
-            continue
-        marks = other.marks_given(other.collectives[ordinal])
-        if marks:
-            origin = other.births.starts[min(marks)]
-            named = other.births.trace.call(origin.position, statistics=False)
-            why = f"rank {other.rank} sent it, where it began in {named.name} of step {named.step}"
-            return replace(birth, nature=Nature.INHERITED, alarm=False, why=why)
-    why = "every rank sent finite numbers, and their sum is too large"
-    return replace(
-        birth,
-        kind=OverflowKind.ACCUMULATION,
-        nature=Nature.EXPECTED,
-        why=why,
-        advice=ADVICE[OverflowKind.ACCUMULATION],
-    )
-
-
 def clipped(births: Births) -> list[str]:
     """Casts whose input does not fit and which give the largest number of the dtype instead, call by call."""
     trace = births.trace
@@ -374,14 +328,14 @@ def _magnitude(record: TensorRecord) -> float:
     return max(sizes, default=0.0)
 
 
-def _notes(ranks: Sequence[RankOverflows], skipped: Sequence[Skipped]) -> list[str]:
+def _notes(ranks: Sequence[RankOverflows], skipped: Sequence[Skipped], logs: Mapping[int, WatchHistory]) -> list[str]:
     notes = []
     for rank in ranks:
         left = len(rank.births.starts) - len(rank.found)
         if left > 0:
             notes.append(f"rank {rank.rank}: {left:,} more births were not looked at; the first are what counts")
         notes += clipped(rank.births)
-        if not len(rank.births.trace.extremes):
+        if not len(rank.births.trace.extremes) and rank.rank not in logs:
             notes.append(f"rank {rank.rank} holds no statistics: it was captured with data=structure")
     if skipped:
         scales = sorted({one.scale for one in skipped}, reverse=True)

@@ -51,6 +51,10 @@ class Scaling:
         look = self._next_look(position)
         return look is not None and look.skipped
 
+    def is_look(self, position: int) -> bool:
+        """Whether a call is one by which the scaler looks at the gradients."""
+        return any(look.position == position for look in self.looks)
+
     def is_scaling(self, call: Call) -> bool:
         """Whether a forward call is the one that multiplies the loss by the scale."""
         if facts_of(call.api).name != "mul" or not call.outputs or any(call.outputs[0].shape):

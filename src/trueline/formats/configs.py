@@ -250,9 +250,9 @@ def _error(line: str, position: int, number: int | None, what: str) -> ConfigErr
     return ConfigError(f"{place}: {what}, in {shown if len(shown) <= 120 else shown[:117] + '...'}")
 
 
-def config_to_case(config: Config, seed: int = 0) -> Case:
-    """The Case of a line. Tensors of floating or complex numbers get gradients; what the numbers must be like is not
-    said here (see ``ops.domains.with_domains``)."""
+def config_to_case(config: Config, seed: int = 0, calls: tuple[str, ...] = ()) -> Case:
+    """The Case of a line, which stands for ``calls``. Tensors of floating or complex numbers get gradients; what the
+    numbers must be like is not said here (see ``ops.domains.with_domains``)."""
     paths = dict(tensor_paths(config.arguments))
     tensors = []
     for leaf, tensor in enumerate(config.tensors):
@@ -262,7 +262,7 @@ def config_to_case(config: Config, seed: int = 0) -> Case:
         differentiable = kind.is_float or kind.is_complex
         tensors.append(TensorSpec(paths[leaf], tensor.dtype, tensor.shape, requires_grad=differentiable))
     backward = any(spec.requires_grad for spec in tensors)
-    return Case(config.api, config.arguments, tuple(tensors), backward=backward, seed=seed)
+    return Case(config.api, config.arguments, tuple(tensors), backward=backward, seed=seed, calls=calls)
 
 
 def config_line(call: Case | Call) -> str:

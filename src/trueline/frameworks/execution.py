@@ -18,7 +18,7 @@ from typing import Any
 from trueline.cases import Case, Outcome, Status
 from trueline.dtypes import DTYPES, DType
 from trueline.frameworks.base import ArrayIn, ArrayOut, CannotExecute, Executed, Inputs
-from trueline.frameworks.values import Maker, rebuild
+from trueline.frameworks.values import Maker, packed, rebuild
 from trueline.tree import tensor_paths
 
 NOT_CONNECTED = "no gradient: autograd finds no way back from the result to this input"
@@ -140,7 +140,7 @@ class Execution(ABC):
                 started = time.perf_counter()
                 with self.digits():
                     returned = self.function(*args, **kwargs)
-                results = dict(self.results_of(returned))
+                results = dict(self.results_of(packed(returned)))
                 changed = self.changed(args, kwargs, watch)
                 self.synchronise()
                 outcome = Outcome(Status.RETURNED, "", time.perf_counter() - started, self.peak())

@@ -8,6 +8,7 @@ import numpy as np
 
 from trueline.dtypes import DTYPES
 from trueline.frameworks.base import Bits, CannotExecute
+from trueline.frameworks.values import Packed
 
 _NUMBERS: tuple[tuple[type, str], ...] = ((bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128"))
 
@@ -33,7 +34,10 @@ def in_memory(bits: Bits, strides: tuple[int, ...] | None) -> Bits | None:
 
 
 def number_array(value: Any) -> tuple[Bits, str]:
-    """A plain number as an array without dimensions, and its dtype."""
+    """A plain number as an array without dimensions, or many as one with, and their dtype."""
+    if isinstance(value, Packed):
+        name = next(name for kind, name in _NUMBERS if value.array.dtype.kind == np.dtype(kind).kind)
+        return value.array.astype(DTYPES[name].storage, copy=False), name
     name = next(name for kind, name in _NUMBERS if isinstance(value, kind))
     storage = np.dtype(DTYPES[name].storage)
     if storage.kind == "i" and not -(2**63) <= value < 2**63:

@@ -8,12 +8,15 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trueline.cases import Target
 from trueline.errors import MissingFrameworkError, UsageError
 from trueline.frameworks.base import Executor, Notebook, Scope, Watcher
 from trueline.frameworks.several import Several
+
+if TYPE_CHECKING:
+    from trueline.frameworks.light import LightOptions, LightWatcher
 
 _ADAPTERS = {"torch": "trueline.frameworks.torch.adapter", "paddle": "trueline.frameworks.paddle.adapter"}
 _WAYS = {"static": "static", "cinn": "static", "compile": "compiled", "amp": "autocast"}
@@ -32,6 +35,7 @@ class Adapter(Protocol):
     def seed(self) -> int | None: ...
     def seed_all(self, seed: int, deterministic: bool) -> None: ...
     def watcher(self, notebook: Notebook, scope: Scope) -> Watcher: ...
+    def light_watcher(self, options: LightOptions) -> LightWatcher: ...
     def on_optimizer(self, begins: Callable[[Any], None], ends: Callable[[Any], None]) -> None: ...
     def off_optimizer(self) -> None: ...
     def executor(self, target: Target, reference: Target | None) -> Executor: ...

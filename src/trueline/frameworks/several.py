@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trueline.frameworks.base import Notebook, Scope, Watcher
 
 if TYPE_CHECKING:
+    from trueline.frameworks.light import LightOptions, LightWatcher
     from trueline.frameworks.machine import Adapter
 
 
@@ -44,6 +45,10 @@ class Several:
     def watcher(self, notebook: Notebook, scope: Scope) -> Watchers:
         self._watchers = Watchers(notebook, scope, [one.watcher(notebook, scope) for one in self._adapters])
         return self._watchers
+
+    def lights(self, options: LightOptions) -> list[tuple[str, LightWatcher]]:
+        """A light watcher for each framework, by its name."""
+        return [(one.name, one.light_watcher(options)) for one in self._adapters]
 
     def on_optimizer(self, begins: Callable[[Any], None], ends: Callable[[Any], None]) -> None:
         self._hooks = (begins, ends)

@@ -6,7 +6,11 @@ Nothing is evaluated: a tree is data, and what it names is made by the framework
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from trueline.tree import Tree
 
@@ -65,7 +69,7 @@ def _special(tree: dict[str, Any], leaf: Callable[[int], Any], maker: Maker) -> 
 def leaves_of(value: Any, path: str, tensor: type[Any], size: type[Any]) -> Iterator[tuple[str, Any]]:
     """The tensors and numbers in a result or in arguments, with their paths as a Run writes them. ``size`` is the
     framework's type of shapes, which are not looked into."""
-    if isinstance(value, tensor | bool | int | float | complex):
+    if isinstance(value, tensor | bool | int | float | complex | Packed):
         yield path, value
     elif isinstance(value, dict):
         for key, item in value.items():
@@ -76,6 +80,51 @@ def leaves_of(value: Any, path: str, tensor: type[Any], size: type[Any]) -> Iter
     elif isinstance(value, list | tuple) and not isinstance(value, size):
         for position, item in enumerate(value):
             yield from leaves_of(item, f"{path}.{position}", tensor, size)
+
+
+def packed(value: Any) -> Any:
+    """A result in which large regular lists of plain numbers (``tolist``) are arrays, ``Packed``: one leaf each, not as
+    many as they have numbers."""
+    if isinstance(value, dict):
+        return {key: packed(item) for key, item in value.items()}
+    if type(value) not in (list, tuple):
+        return value
+    found = _regular(value)
+    return type(value)(packed(item) for item in value) if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A regular list of plain numbers of one type, as an array."""
+
+    array: NDArray[Any]
+
+
+_MANY_NUMBERS = 64
+_PLAIN = (bool, int, float, complex)
+
+
+def _regular(value: Any) -> Packed | None:
+    """None for anything but a regular list of many plain numbers of one type."""
+    first, count = value, 1
+    while type(first) in (list, tuple) and len(first):
+        first, count = first[0], count * len(first)
+    if type(first) not in _PLAIN or count < _MANY_NUMBERS:
+        return None
+    try:
+        array = np.array(value)
+    except (ValueError, OverflowError):
+        return None
+    same = array.dtype.kind in "bifc" and array.size == count and _types(value) == {type(first)}
+    return Packed(array) if same else None
+
+
+def _types(value: Any) -> set[type[Any]]:
+    if type(value) not in (list, tuple):
+        return {type(value)}
+    if len(value) and type(value[0]) not in (list, tuple):
+        return set(map(type, value))
+    return set().union(*map(_types, value))
 
 
 def replaced(value: Any, copies: Mapping[int, Any], tensor: type[Any]) -> Any:

@@ -38,10 +38,14 @@ def not_compared(evidence: Evidence, reason: str) -> TensorFinding:
 
 
 def missing(evidence: Evidence, names: Iterable[str]) -> TensorFinding | None:
-    """NOT_COMPARED where a number is not there: the tensor was not measured that way."""
+    """NOT_COMPARED where a number is not there: the tensor was not measured that way. One that has to be equal and is,
+    such as what must hold of a result as a whole, needs no numbers."""
     lacking = [name for name in names if name not in evidence.numbers]
     if not lacking:
         return None
+    found = evidence.direct or evidence.gold
+    if evidence.exact and found is not None and found.equal == found.count:
+        return passed(evidence, "all elements are equal", 0.0)
     return not_compared(evidence, f"the number {lacking[0]} was not taken of this tensor ({evidence.dtype})")
 
 

@@ -421,29 +421,44 @@ static PyObject *instruction_set(PyObject *module, PyObject *arguments)
 }
 
 #include "_kernels_evidence.h"
+#include "_kernels_light.h"
 
 static PyMethodDef METHODS[] = {
     {"reduce", reduce, METH_VARARGS, "reduce(descriptors, count, statistics, flags): addresses as ints; flag 1: digest"},
     {"compare", compare, METH_VARARGS, "compare(references, candidates, count, comparisons): addresses as ints"},
     {"look", look, METH_VARARGS,
-     "look(candidate, honest, gold, low, count, yard, out): addresses as ints, 0 for none; whether all was finite"},
+     "look(candidate, honest, gold, low, dtype, dtype of gold, count, yard, out): addresses as ints, 0 for none; whether "
+     "all was finite"},
     {"sums", sums, METH_VARARGS,
-     "sums(candidate, honest, gold, 0, count, rules, out): addresses as ints, 0 for none; whether all was finite"},
+     "sums(candidate, honest, gold, 0, dtype, dtype of gold, count, rules, out): addresses as ints, 0 for none; whether "
+     "all was finite"},
+    {"above", above, METH_VARARGS,
+     "above(candidate, honest, dtype, count, start, lines, count of lines, flat, places, most): addresses as ints; how "
+     "many were found, and where to go on"},
+    {"glance", glance, METH_VARARGS, "glance(descriptors, count, looks): addresses as ints"},
     {"instruction_set", instruction_set, METH_VARARGS,
      "instruction_set([portable]): the name of the kernels in use, after choosing them anew if an argument is given"},
     {NULL, NULL, 0, NULL},
 };
 
-static int execute(PyObject *module)
+static int add_address(PyObject *module, const char *name, void *function)
 {
-    fill_float8_tables();
-    choose_kernels(0);
-    PyObject *address = PyLong_FromVoidPtr((void *)(uintptr_t)reduce_one);
-    if (address == NULL || PyModule_AddObject(module, "reduce_one", address) < 0) {
+    PyObject *address = PyLong_FromVoidPtr(function);
+    if (address == NULL || PyModule_AddObject(module, name, address) < 0) {
         Py_XDECREF(address);
         return -1;
     }
     return 0;
+}
+
+static int execute(PyObject *module)
+{
+    fill_float8_tables();
+    choose_kernels(0);
+    return add_address(module, "reduce_one", (void *)(uintptr_t)reduce_one) < 0 ||
+                   add_address(module, "glance_one", (void *)(uintptr_t)glance_one) < 0
+               ? -1
+               : 0;
 }
 
 static PyModuleDef_Slot SLOTS[] = {{Py_mod_exec, execute}, {0, NULL}};

@@ -5,7 +5,10 @@
  *   _kernels_convert.h  turns raw elements into floats or doubles
  *   _kernels_vector.h   the fast kernels, for blocks of finite numbers of ordinary magnitude
  *   _kernels_careful.h  the exact ones, element by element, for every other block
- *   _kernels_evidence.h what a check asks of a candidate, an honest implementation and a gold, all at once
+ *   _kernels_light.h    the light look: NaN, infinities, extremes, nothing else (_kernels_light_words.h six times)
+ *   _kernels_sides.h    a candidate, an honest implementation and a gold side by side
+ *   _kernels_tools.h    what the tools of others ask of the three
+ *   _kernels_evidence.h what a check asks of them
  */
 #ifndef TRUELINE_KERNELS_H
 #define TRUELINE_KERNELS_H

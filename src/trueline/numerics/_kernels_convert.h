@@ -141,6 +141,7 @@ static void to_doubles(int component, const char *restrict in, int64_t count, do
     float floats[BLOCK];
     switch (component) {
     case FLOAT64: memcpy(out, in, (size_t)count * sizeof *out); break;
+    case FLOAT32: CONVERT_EACH(float, (double)x);
     case INT64: CONVERT_EACH(int64_t, (double)x);
     case UINT64: CONVERT_EACH(uint64_t, (double)x);
     case INT32: CONVERT_EACH(int32_t, (double)x);

@@ -45,6 +45,7 @@ __all__ = [
     "kernel",
     "reader_address",
     "reduce_batch",
+    "same_bits",
     "statistics",
     "widen",
 ]
@@ -61,6 +62,8 @@ _KERNELS = _load_kernels()
 _CONTIGUOUS = struct.Struct(f"<Qqii{2 * MAX_DIMENSIONS}q")
 _ZEROS = (0,) * (MAX_DIMENSIONS - 1)
 _ROW_BYTES = STATISTICS.itemsize
+_WORDS_AT_ONCE = 1 << 15
+"""Words of eight bytes that stay in the cache."""
 
 
 def _kernels() -> ModuleType | None:
@@ -200,6 +203,23 @@ def compare(
     reference, candidate = _simplified(reference), _simplified(candidate)
     compare_batch(describe(reference, reference_dtype), describe(candidate, candidate_dtype), out)
     return to_measurement(out[0])
+
+
+def same_bits(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether two arrays are equal to the last bit, the signs of zeros and the kinds of NaN included. The first
+    difference ends it."""
+    if one is other:
+        return True
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    first, second = (np.ascontiguousarray(bits).reshape(-1).view(np.uint8) for bits in (one, other))
+    whole = first.size - first.size % 8
+    words = (first[:whole].view(np.uint64), second[:whole].view(np.uint64))
+    for start in range(0, words[0].size, _WORDS_AT_ONCE):
+        part = slice(start, start + _WORDS_AT_ONCE)
+        if not np.array_equal(words[0][part], words[1][part]):
+            return False
+    return bool(np.array_equal(first[whole:], second[whole:]))
 
 
 def _reduce(array: NDArray[Any], dtype: DType, *, digest: bool) -> Any:

@@ -51,6 +51,7 @@ import numpy as np
 
 from trueline.cases import Evidence
 from trueline.dtypes import DTYPES, DType, dtype_named
+from trueline.numerics.alike import MANY, Alike, alike, equal_tensors
 from trueline.numerics.clear import is_clear, is_within_rounding
 from trueline.numerics.cpu import compare, widen
 from trueline.numerics.floats import Array, FloatNumbers, Gold
@@ -85,8 +86,9 @@ def measure(
     """Evidence of one tensor.
 
     ``candidate`` and ``honest`` are storage bits of ``dtype`` (``DType.storage``), ``gold`` and each of ``perturbed``
-    (golds of inputs moved by ``sensitivity.perturb``) are as ``Gold`` says. Where ``perturbed`` is a function, it is
-    asked only where the result is not right beyond doubt without them (``numerics.clear``). ``expected_dtype`` is what
+    (golds of inputs moved by ``sensitivity.perturb``) are as ``Gold`` says; where ``gold`` is the very array that
+    ``honest`` is, nothing was rounded. Where ``perturbed`` is a function, it is asked only where the result is not
+    right beyond doubt without them (``numerics.clear``). ``expected_dtype`` is what
     the honest implementation returned, if not ``dtype``. ``structure`` says what else is not as it must be (device,
     layout). ``excused`` marks elements that may be anything (ties, never written). ``scale`` is the largest magnitude
     among the inputs and the gradients that arrived, where the caller knows it: results that vanish beside it are noise
@@ -96,9 +98,10 @@ def measure(
     it the honest implementation is always trusted. ``predecessors`` asks for the numbers of other tools. ``numbers``
     are kept besides what is measured here.
     """
-    kind = _dtype(dtype)
+    kind, known = _dtype(dtype), honest is not None and gold is honest
     # An array without dimensions easily becomes a number on its way here.
-    candidate, honest, gold = np.asarray(candidate), None if honest is None else np.asarray(honest), _arrays(gold)
+    candidate, honest = np.asarray(candidate), None if honest is None else np.asarray(honest)
+    gold = honest if known and honest is not None else _arrays(gold)
     high = gold[0] if isinstance(gold, tuple) else gold
     problems = [structure] if structure else []
     if expected_dtype is not None and _dtype(expected_dtype).name != kind.name:
@@ -114,15 +117,8 @@ def measure(
         return Evidence(part, path, kind.name, candidate.shape, note=text, exact=kind.is_exact, numbers=kept)
     if honest is not None and honest.shape != candidate.shape:
         honest = None
-    wide = _wide_dtype(high, kind)
-    against_gold = compare(high, wide, candidate, kind)
-    flattened = flat(candidate, honest, gold, kind)
-    of_honest = None if honest is None else against_gold
-    if honest is not None and (flattened is None or not flattened.same):
-        of_honest = compare(high, wide, honest, kind)
-    sides = _Sides(candidate, honest, gold, kind, excused, of_honest, roundings, terms, nudged, flattened)
-    largest = against_gold.reference_max
-    sides.scale = max(scale, largest) if largest == largest else scale
+    sides = _Sides(candidate, honest, gold, kind, excused, roundings, terms, nudged, scale=scale)
+    sides.compare()
     if predecessors:
         kept.update(_of_others(sides))
     with np.errstate(all="ignore"):
@@ -133,26 +129,26 @@ def measure(
         kind.name,
         candidate.shape,
         exact=kind.is_exact,
-        gold=against_gold,
-        honest=of_honest,
-        direct=_direct(sides, against_gold, kept),
+        gold=sides.of_candidate,
+        honest=sides.of_honest,
+        direct=_direct(sides, kept),
         numbers=kept,
     )
 
 
-def _direct(sides: _Sides, against_gold: Measurement, numbers: Mapping[str, float]) -> Measurement | None:
+def _direct(sides: _Sides, numbers: Mapping[str, float]) -> Measurement | None:
     """The candidate against the honest implementation; without looking where all is known: both are the same."""
     if sides.honest is None:
         return None
-    norm, largest = against_gold.candidate_norm, numbers.get("candidate_peak", 0.0)
-    finite = 0.0 < largest < math.inf and norm > 0.0 and not against_gold.nan_mismatch + against_gold.infinity_mismatch
+    if sides.alike is not None:
+        return equal_tensors(sides.alike.count, sides.alike.measured.candidate_norm, float(abs(sides.alike.number[0])))
+    found, largest = sides.of_candidate, numbers.get("candidate_peak", 0.0)
+    assert found is not None, "compared before"
+    norm = found.candidate_norm
+    finite = 0.0 < largest < math.inf and norm > 0.0 and not found.nan_mismatch + found.infinity_mismatch
     if sides.flat is None or not sides.flat.same or sides.flat.complex or not finite:
         return compare(sides.honest, sides.dtype, sides.candidate, sides.dtype)
-    count = against_gold.count
-    return Measurement(
-        count, count, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (1.0, 1.0, 1.0, 1.0), 0, 0, -1, math.nan,
-        math.nan, norm, norm, largest,
-    )  # fmt: skip
+    return equal_tensors(found.count, norm, largest)
 
 
 @dataclass(slots=True)
@@ -164,12 +160,53 @@ class _Sides:
     gold: Gold
     dtype: DType
     excused: Flags | None
-    of_honest: Measurement | None
     roundings: float
     terms: int
     nudged: Nudged | None
-    flat: Flat | None
-    scale: float = 0.0
+    scale: float
+    of_candidate: Measurement | None = None
+    of_honest: Measurement | None = None
+    flat: Flat | None = None
+    alike: Alike | None = None
+
+    def compare(self) -> None:
+        """Candidate and honest implementation against the gold."""
+        self.flat = flat(self.candidate, self.honest, self.gold, self.dtype)
+        known, large = self._is_known, self.flat is not None and self.flat.count >= MANY and self.excused is None
+        if large and known:
+            self._settle(None)
+        if self.alike is not None:
+            return
+        self.widen_gold()
+        high = self.high
+        wide = _wide_dtype(high, self.dtype)
+        found = compare(high, wide, self.candidate, self.dtype)
+        largest = found.reference_max
+        self.scale = max(self.scale, largest) if largest == largest else self.scale
+        self.of_candidate = self.of_honest = found
+        if self.honest is None:
+            self.of_honest = None
+        elif self.flat is None or not self.flat.same:
+            self.of_honest = compare(high, wide, self.honest, self.dtype)
+        elif large and not known:
+            self._settle(found)
+
+    def widen_gold(self) -> None:
+        """Where the gold is what the honest implementation gave, whoever asks for numbers cannot do with its bits."""
+        if self._is_known and not self.dtype.is_exact:
+            self.gold = widen(np.asarray(self.gold), self.dtype)
+
+    def _settle(self, found: Measurement | None) -> None:
+        """Finds out whether one element speaks for all."""
+        assert self.flat is not None, "asked of large tensors"
+        self.alike = alike(self.flat, self.scale, found)
+        if self.alike is not None:
+            self.of_candidate = self.of_honest = self.alike.measured
+            self.scale = max(self.scale, self.alike.measured.reference_max)
+
+    @property
+    def _is_known(self) -> bool:
+        return self.honest is not None and self.gold is self.honest
 
     @property
     def high(self) -> Array:
@@ -194,20 +231,28 @@ def _numbers(sides: _Sides, perturbed: Sequence[Gold] | Callable[[], Sequence[Go
 
 def _first_numbers(sides: _Sides) -> dict[str, float]:
     """Without golds of moved inputs."""
+    if sides.alike is not None and (found := sides.alike.first_look(sides.scale, sides.roundings)) is not None:
+        return found
     if sides.flat is not None and sides.excused is None:
         found = first_look(sides.flat, sides.scale, sides.roundings)
         if found is not None:
             return found
+    sides.widen_gold()
     return _some_numbers(sides, sides.honest, ())
 
 
 def _of_others(sides: _Sides) -> dict[str, float]:
     """What other tools ask for."""
-    if sides.flat is not None and (found := numbers_of_sides(sides.flat)) is not None:
+    if sides.alike is not None:
+        return sides.alike.of_others(lambda ours, theirs, gold: _tools(ours, theirs, gold, sides.dtype, None))
+    return _tools(sides.candidate, sides.honest, sides.high, sides.dtype, sides.flat)
+
+
+def _tools(candidate: Array, honest: Array | None, gold: Array, dtype: DType, sides: Flat | None) -> dict[str, float]:
+    if sides is not None and (found := numbers_of_sides(sides)) is not None:
         return found
-    candidate, honest = (None if one is None else _values(one, sides.dtype) for one in (sides.candidate, sides.honest))
-    assert candidate is not None
-    return predecessor_numbers(candidate, honest, sides.high, sides.dtype)
+    ours, theirs = _values(candidate, dtype), None if honest is None else _values(honest, dtype)
+    return predecessor_numbers(ours, theirs, gold, dtype)
 
 
 def _values(bits: Array, dtype: DType) -> Array:
@@ -219,6 +264,7 @@ def _values(bits: Array, dtype: DType) -> Array:
 
 def _all_numbers(sides: _Sides, perturbed: Sequence[Gold]) -> dict[str, float]:
     """With golds of moved inputs, once it is known whether the honest implementation can be trusted."""
+    sides.widen_gold()
     golds = [_arrays(one) for one in perturbed]
     same = [one for one in golds if (one[0] if isinstance(one, tuple) else one).shape == sides.high.shape]
     kind, honest, found = sides.dtype, sides.honest, sides.in_doubt

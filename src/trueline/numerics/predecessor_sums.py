@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trueline.numerics.envelope import Corner, corners_of, to_numbers
-from trueline.numerics.looks import Flat, tool_sums
-from trueline.numerics.predecessors import BLOCK, METRICS, RULES, SHARES, Rules, SmallValues
+from trueline.numerics.envelope import to_numbers
+from trueline.numerics.looks import Flat, direct_corners, tool_sums
+from trueline.numerics.predecessors import METRICS, RULES, SHARES, Rules, SmallValues
 
 Array = NDArray[Any]
 _TOOLS = ("apex", "msprobe")
 
 
 def numbers_of_sides(sides: Flat) -> dict[str, float] | None:
-    """The numbers of ``predecessor_numbers`` for flat doubles; None where only numpy can make them."""
+    """The numbers of ``predecessor_numbers`` for flat tensors; None where only numpy can make them."""
     rules = RULES.get(sides.dtype.name)
     if rules is None or sides.dtype.name == "float16" or sides.complex:
         return None
@@ -40,7 +40,7 @@ def _table_of(dtype: str) -> Array:
 
 def _numbers_of_sums(raw: Sequence[float], sides: Flat, rules: Rules) -> dict[str, float]:
     """The names of what ``sum_up`` of the C extension adds up, in its order."""
-    count = sides.gold.size
+    count = sides.count
     stream = iter(raw)
     take = partial(next, stream)
     found = {"bench_peak": take(), "bench_zeros": take(), "bench_unequal": take() / count, "bench_max_abs": take()}
@@ -80,13 +80,5 @@ def _numbers_of_sums(raw: Sequence[float], sides: Flat, rules: Rules) -> dict[st
         direct |= {f"direct_{name}": 1.0 for name, _ in SHARES}
     found |= direct | {"direct_both_nan": 0.0}
     if direct["direct_max_abs"]:
-        size, error = np.abs(sides.honest), np.abs(sides.candidate - sides.honest)
-        found |= to_numbers(_corners(size, error), "direct")
+        found |= to_numbers(direct_corners(sides), "direct")
     return found
-
-
-def _corners(size: Array, error: Array) -> list[Corner]:
-    corners: list[Corner] = []
-    for start in range(0, size.size, BLOCK):
-        corners = corners_of(size[start : start + BLOCK], error[start : start + BLOCK], corners)
-    return corners

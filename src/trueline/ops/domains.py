@@ -58,8 +58,12 @@ def with_domains(case: Case) -> Case:
         domain = domain_for(case.api, spec.path, case.arguments, case.tensors) if spec.stored is None else ""
         if not domain and known and spec.stored is None and dtype_named(spec.dtype).kind in "iu":
             domain = "normal"
-        specs.append(replace(spec, domain=domain, requires_grad=spec.requires_grad and spec.path not in constant))
-    return replace(case, tensors=tuple(specs))
+        differentiable = spec.requires_grad and spec.path not in constant
+        if domain != spec.domain or differentiable != spec.requires_grad:
+            spec = replace(spec, domain=domain, requires_grad=differentiable)
+        specs.append(spec)
+    tensors = tuple(specs)
+    return case if tensors == case.tensors else replace(case, tensors=tensors)
 
 
 @lru_cache(maxsize=1024)

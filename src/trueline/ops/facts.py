@@ -64,6 +64,12 @@ class Facts:
         return self.kind is Kind.MOVE
 
     @property
+    def one_to_one(self) -> bool:
+        """Whether each element of the arguments goes to one place at most, whatever they are, so that not even its
+        backward adds anything up. (Where the same tensor is given twice, two gradients meet all the same.)"""
+        return self.name in _ONE_TO_ONE
+
+    @property
     def discontinuous(self) -> bool:
         """Whether a tiny difference of the input may change an element of the output wholly."""
         return self.kind is Kind.DISCRETE
@@ -161,6 +167,19 @@ _COMPOSITE = frozenset(
     | {"multi_head_attention_forward", "_native_multi_head_attention", "bilinear", "einsum", "tensordot"}
 )
 """Made of other operators, which autocast rounds one by one."""
+
+_ONE_TO_ONE = frozenset(
+    """
+    reshape transpose permute movedim moveaxis contiguous clone alias unsqueeze squeeze flatten unflatten ravel narrow
+    select slice split split_with_sizes chunk unbind tensor_split cat stack hstack vstack dstack masked_select roll flip
+    fliplr flipud rot90 view_as reshape_as diagonal diag diag_embed diagflat tril triu constant_pad_nd pixel_shuffle
+    pixel_unshuffle real imag view_as_real view_as_complex adjoint conj positive identity hsplit vsplit dsplit fftshift
+    ifftshift fill_diagonal block_diag atleast_1d atleast_2d atleast_3d column_stack row_stack channel_shuffle
+    relu relu6 hardtanh threshold hardshrink abs neg sort
+    """.split()
+)
+"""Of the operators that move or select, those that neither repeat nor broadcast; what they fill up with has no
+gradient."""
 
 _KINDS = {name: kind for kind, names in _TABLE.items() for name in names.split()}
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from trueline.cases import Evidence
@@ -50,6 +51,8 @@ _USUAL = (
     0.0, 0.0,
 )  # fmt: skip
 """What a Measurement of equal tensors says, field by field; ``equal`` is its count."""
+_fields_of = attrgetter(*_FIELDS)
+_FIELD_BITS = tuple(1 << place for place in range(len(_FIELDS)))
 _SAME = 1
 
 
@@ -57,7 +60,10 @@ def evidence_to_list(evidence: Evidence) -> list[Any]:
     """Plain JSON, see above."""
     others = {name: value for name in ("structure", "note", "exact") if (value := getattr(evidence, name))}
     gold = None if evidence.gold is None else _measurement_out(evidence.gold)
-    rest = [None if one is None else _measurement_out(one) for one in (evidence.honest, evidence.direct)]
+    rest = [
+        _SAME if one is evidence.gold and one is not None else None if one is None else _measurement_out(one)
+        for one in (evidence.honest, evidence.direct)
+    ]
     return [
         evidence.part, evidence.path, evidence.dtype, [int(size) for size in evidence.shape], others or 0, gold,
         *(_SAME if one is not None and one == gold else one for one in rest), _numbers_out(evidence.numbers),
@@ -78,11 +84,10 @@ def evidence_from_list(content: Sequence[Any]) -> Evidence:
 
 def _measurement_out(found: Measurement) -> list[Any]:
     count, mask, values = int(found.count), 0, []
-    for place, (name, usual) in enumerate(zip(_FIELDS, _USUAL, strict=True)):
-        value = getattr(found, name)
+    for bit, value, usual in zip(_FIELD_BITS, _fields_of(found), _USUAL, strict=True):
         if value == (count if usual is None else usual) or (usual != usual and value != value):
             continue
-        mask |= 1 << place
+        mask |= bit
         values.append([_said(item) for item in value] if isinstance(value, tuple) else _said(value))
     return [count, mask, *values]
 
@@ -100,24 +105,22 @@ def _measurement_in(content: Sequence[Any]) -> Measurement:
 
 
 def _numbers_out(numbers: Mapping[str, float]) -> list[Any]:
-    known = given = 0
-    values: list[tuple[int, Any]] = []
-    unknown: dict[str, Any] = {}
-    for name, value in numbers.items():
-        bit = _PLACES.get(name)
-        if bit is None:
-            unknown[name] = _said(float(value))
-            continue
-        known |= bit
-        if value != 0:
-            given |= bit
-            values.append((bit, _said(float(value))))
-    content = [f"{known:x}", f"{given:x}", *(value for _, value in sorted(values, key=_bit))]
-    return [*content, unknown] if unknown else content
+    known, bits, others = _layout(tuple(numbers))
+    pairs = zip(bits, numbers.values(), strict=True)
+    given = sorted([(bit, _said(float(value))) for bit, value in pairs if value and bit])
+    content = [known, f"{sum([bit for bit, _ in given]):x}", *[value for _, value in given]]
+    return [*content, {name: _said(float(numbers[name])) for name in others}] if others else content
 
 
-def _bit(item: tuple[int, Any]) -> int:
-    return item[0]
+def _layout(names: tuple[str, ...]) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
+    """The mask of these numbers, the bit of each, 0 for those that have no place, and which these are."""
+    found = _known_layouts.get(names)
+    if found is None:
+        bits = tuple(_PLACES.get(name, 0) for name in names)
+        others = tuple(name for name, bit in zip(names, bits, strict=True) if not bit)
+        found = _known_layouts[names] = (f"{sum(bits):x}", bits, others)
+        _bound(_known_layouts)
+    return found
 
 
 def _numbers_in(content: Sequence[Any]) -> dict[str, float]:
@@ -133,6 +136,8 @@ def _numbers_in(content: Sequence[Any]) -> dict[str, float]:
 
 def _said(value: Any) -> Any:
     """A number in what JSON knows; those of numpy become Python's."""
+    if type(value) is float:
+        return value if math.isfinite(value) else str(value)
     if isinstance(value, int):
         return value
     if not isinstance(value, float):
@@ -167,6 +172,7 @@ def _zeros(mask: str) -> dict[str, float]:
 
 _MOST_KNOWN = 4096
 _known_bits: dict[int, tuple[int, ...]] = {}
+_known_layouts: dict[tuple[str, ...], tuple[str, tuple[int, ...], tuple[str, ...]]] = {}
 _known_names: dict[str, tuple[str, ...]] = {}
 _known_zeros: dict[str, dict[str, float]] = {}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ def inputs_for(case: Case) -> Inputs:
         for spec in case.gradients
     }
 
+    @cache  # several executions ask for the same
     def arriving(path: str, shape: tuple[int, ...], dtype: str) -> ArrayIn:
         return drawn(TensorSpec(path, dtype, shape), case.seed, f"gradient {path}")
 

@@ -122,6 +122,11 @@ class _Bench:
         self._options = Options(announce=announce, predecessors=False)
         self._last: _Settled | None = None
 
+    def _case(self, payload: Mapping[str, Any]) -> Case:
+        """The case as this Target executes it: under autocast, what goes in is rounded first."""
+        case = case_from_json(payload["case"])
+        return replace(case, autocast=self._target.autocast) if self._target.autocast else case
+
     def measure(self, payload: Mapping[str, Any]) -> Any:
         case, inputs = self._reduced(payload)
         try:
@@ -145,7 +150,7 @@ class _Bench:
         return {"tensors": given, "gradients": arriving}
 
     def keep(self, payload: Mapping[str, Any]) -> Any:
-        case, folder = case_from_json(payload["case"]), Path(payload["folder"])
+        case, folder = self._case(payload), Path(payload["folder"])
         settled = self._settled(case, payload["execute"])
         write_arrays(folder / "inputs.safetensors", _named_inputs(settled.inputs, settled.arrived))
         if payload["execute"]:
@@ -173,7 +178,7 @@ class _Bench:
         return arrived
 
     def _reduced(self, payload: Mapping[str, Any]) -> tuple[Case, Inputs]:
-        case = case_from_json(payload["case"])
+        case = self._case(payload)
         settled = self._settled(case, payload["execute"])
         reduction = Reduction.from_json(payload["reduction"])
         dtypes = {path: array.dtype for path, array in settled.inputs.tensors.items()}

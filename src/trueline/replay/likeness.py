@@ -34,7 +34,10 @@ def in_likeness(statistics: Statistics, stream: Stream, shape: Shape, dtype: DTy
     if count == 0 or statistics.count == 0:
         return np.zeros(shape, dtype=_working_type(dtype))
     if dtype.kind == "b":
-        zeros = _placed(_share(statistics.zeros, statistics, count), stream, shape)
+        # Of a tensor of which the extremes alone are known: that it holds both says nothing of how many.
+        unknown = math.isnan(statistics.mean) and statistics.minimum < statistics.maximum
+        chosen = count // 2 if unknown else _share(statistics.zeros, statistics, count)
+        zeros = _placed(chosen, stream, shape)
         values = np.ones(count, dtype=np.bool_)
         values[zeros] = False
         return values.reshape(shape)
@@ -92,7 +95,11 @@ def _floats(statistics: Statistics, stream: Stream, shape: Shape) -> Array:
 
 
 def _moments(statistics: Statistics) -> tuple[float, float]:
-    """Mean and standard deviation of the elements that are finite and not zero."""
+    """Mean and standard deviation of the elements that are finite and not zero; those of an even spread where the
+    extremes alone are known, as dumps of other tools have them."""
+    if math.isnan(statistics.mean) or math.isnan(statistics.norm):
+        low, high = statistics.minimum / 2, statistics.maximum / 2  # halved first: their sum may be too large
+        return low + high, (high - low) / math.sqrt(3)
     count = max(statistics.finite - statistics.zeros, 1)
     mean = statistics.mean * statistics.finite / count
     root = statistics.norm / math.sqrt(count)

@@ -38,6 +38,9 @@ __all__ = ["Done", "Job", "Pool", "WorkerError"]
 
 _TICK = 0.02
 """So often, in seconds, a running job is looked at: its time and its memory."""
+_REST = 0.01
+_ENOUGH_RESTS = 4.0
+"""Of so many rests' work a worker has enough."""
 _AHEAD_SECONDS = 0.2
 _AHEAD_MOST = 64
 _MOST_LOST = 3
@@ -110,6 +113,7 @@ class Pool:
             while self._feed(source) or self._busy() or self._refused:
                 yield from self._refused
                 self._refused.clear()
+                self._rest()
                 yield from self._listen()
                 yield from self._watch()
         finally:  # the caller stopped early, or it was interrupted: what still runs is of no use
@@ -166,15 +170,13 @@ class Pool:
             self._waiting.add(Task(self._numbers, job))
 
     def _fill(self, seat: Seat, source: Iterator[Job]) -> None:
-        if any(task.suspected for task in seat.tasks):
+        room = max(1, min(_AHEAD_MOST, int(_AHEAD_SECONDS / max(seat.pace, 1e-4))))
+        if len(seat.tasks) > room // 2 or any(task.suspected for task in seat.tasks):
             return
         if self._suspects and not self._waiting.fits(self._suspects[0], *self._beside(seat)):
             return  # it needs more than the others leave: nobody begins anything before it
         if self._suspects and not seat.answered and not seat.tasks:
             self._give(seat, self._suspects.popleft())
-            return
-        room = max(1, min(_AHEAD_MOST, int(_AHEAD_SECONDS / max(seat.pace, 1e-4))))
-        if len(seat.tasks) > room // 2:
             return
         self._pull(source, room * self._size)
         share = max(1, len(self._waiting) // self._size)  # near the end nobody is to hold what others could do
@@ -208,6 +210,14 @@ class Pool:
         return any(seat.tasks for seat in self._seats)
 
     # Hearing what comes back
+
+    def _rest(self) -> None:
+        """While everybody has enough to do, answers are left to gather: to be woken for each one costs more than to
+        read it."""
+        if self._seats and all(
+            seat.ready and (len(seat.tasks) - 1) * seat.pace > _ENOUGH_RESTS * _REST for seat in self._seats
+        ):
+            time.sleep(_REST)
 
     def _listen(self) -> Iterator[Done]:
         for key, events in self._selector.select(_TICK):
@@ -257,6 +267,7 @@ class Pool:
         if now < self._next_watch:
             return
         self._next_watch = now + _TICK
+        looked = False  # whether anybody has been at its job for longer than from one look to the next
         for seat in list(self._seats):
             if not seat.ready:
                 if seat.is_late(now):
@@ -269,14 +280,16 @@ class Pool:
                 continue
             seat.worker.trim_log()
             number, since = seat.worker.board.read()
-            if number == IDLE or not seat.tasks or seat.tasks[0].number != number:
+            if number == IDLE or not seat.tasks or seat.tasks[0].number != number or now - since < _TICK:
                 continue
+            looked = True
             limit = seat.tasks[0].limit(self.timeout)
             if now - since > limit:
                 yield from self._stop(seat, seat.tasks[0].took_too_long(limit, self.timeout))
             elif self._memory is not None and seat.used() > self._memory:
                 yield from self._stop(seat, _used_too_much(self._memory))
-        yield from self._watch_budget()
+        if looked:
+            yield from self._watch_budget()
 
     def _watch_budget(self) -> Iterator[Done]:
         """Guesses may be wrong: where all together use more than the budget, the one goes that is farthest above what

@@ -21,26 +21,70 @@ Json = dict[str, Any]
 
 
 def case_to_json(case: Case) -> Json:
-    writers = {"tensors": _each(tensor_to_json), "gradients": _each(tensor_to_json)}
-    return _written(case, arguments=lambda tree: tree, **writers)
+    """Written out, like its counterpart: it is done for every line of a campaign."""
+    content: Json = {"api": case.api, "arguments": case.arguments}
+    if case.tensors:
+        content["tensors"] = [tensor_to_json(spec) for spec in case.tensors]
+    if case.gradients:
+        content["gradients"] = [tensor_to_json(spec) for spec in case.gradients]
+    for name in ("backward", "autocast", "seed"):
+        if value := getattr(case, name):
+            content[name] = value
+    if case.count != 1:
+        content["count"] = case.count
+    if case.calls:
+        content["calls"] = list(case.calls)
+    for name in ("module", "source", "draw"):
+        if value := getattr(case, name):
+            content[name] = value
+    return content
 
 
 def case_from_json(content: Mapping[str, Any]) -> Case:
-    return _read(Case, content, tensors=_all(tensor_from_json), gradients=_all(tensor_from_json), calls=tuple)
+    get = content.get
+    return Case(
+        content["api"],
+        content["arguments"],
+        tuple([tensor_from_json(spec) for spec in get("tensors", ())]),
+        tuple([tensor_from_json(spec) for spec in get("gradients", ())]),
+        get("backward", False),
+        get("autocast", ""),
+        get("seed", 0),
+        get("count", 1),
+        tuple(get("calls", ())),
+        get("module", ""),
+        get("source", ""),
+        get("draw", 0),
+    )
 
 
 def tensor_to_json(spec: TensorSpec) -> Json:
-    return _written(spec, statistics=_flat, stored=_flat)
+    content: Json = {"path": spec.path, "dtype": spec.dtype, "shape": [int(size) for size in spec.shape]}
+    if spec.strides is not None:
+        content["strides"] = [int(step) for step in spec.strides]
+    if spec.requires_grad:
+        content["requires_grad"] = True
+    if spec.statistics is not None:
+        content["statistics"] = _flat(spec.statistics)
+    if spec.domain:
+        content["domain"] = spec.domain
+    if spec.stored is not None:
+        content["stored"] = _flat(spec.stored)
+    return content
 
 
 def tensor_from_json(content: Mapping[str, Any]) -> TensorSpec:
-    return _read(
-        TensorSpec,
-        content,
-        shape=tuple,
-        strides=_maybe(tuple),
-        statistics=_maybe(_statistics),
-        stored=_maybe(lambda stored: Stored(**stored)),
+    get = content.get
+    strides, statistics, stored = get("strides"), get("statistics"), get("stored")
+    return TensorSpec(
+        content["path"],
+        content["dtype"],
+        tuple(content["shape"]),
+        None if strides is None else tuple(strides),
+        get("requires_grad", False),
+        None if statistics is None else _statistics(statistics),
+        get("domain", ""),
+        None if stored is None else Stored(**stored),
     )
 
 
@@ -177,10 +221,6 @@ def _default(field: Field[Any]) -> Any:
 
 def _each(writer: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
     return lambda items: [writer(item) for item in items]
-
-
-def _all(reader: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    return lambda items: tuple(reader(item) for item in items)
 
 
 def _maybe(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -17,7 +17,7 @@ import numpy as np
 from trueline.cases import Case, CaseMeasured, Outcome, Status, Target, TensorSpec
 from trueline.dtypes import dtype_named
 from trueline.frameworks.base import CannotExecute, Executed, Executor, Inputs, Mode
-from trueline.frameworks.rounding import widened
+from trueline.numerics.cpu import same_bits
 from trueline.numerics.sensitivity import PERTURBATIONS
 from trueline.replay.comparing import evidence_of
 from trueline.replay.golds import is_known, trusted
@@ -46,11 +46,11 @@ class Options:
 @dataclass(frozen=True, slots=True)
 class Executions:
     """All that executing a Case gave. ``inputs`` are as everybody was given them, the gradients that arrived among
-    them; ``wide`` says that the golds have more digits than float64, ``crossed`` that the reference is of another
-    framework than the candidate. ``moved`` makes golds of inputs moved by one rounding, once; it is asked where the
-    candidate is not right beyond doubt without them, and None where there is no gold. ``nudged`` executes honestly what
-    was given neighbouring inputs; it is asked where the honest implementation itself is in doubt, and None where
-    several ways vouch for each other or no input could be moved."""
+    them; ``gold`` is ``honest`` itself where nothing was rounded; ``wide`` says that the golds have more digits than
+    float64, ``crossed`` that the reference is of another framework than the candidate. ``moved`` makes golds of inputs
+    moved by one rounding, once; it is asked where the candidate is not right beyond doubt without them, and None where
+    there is no gold. ``nudged`` executes honestly what was given neighbouring inputs; it is asked where the honest
+    implementation itself is in doubt, and None where several ways vouch for each other or no input could be moved."""
 
     inputs: Inputs
     candidate: Executed
@@ -120,31 +120,55 @@ def execute_case(
     ``inputs`` where they are given, else what ``inputs_for`` makes of it."""
     options = options or Options()
     machine, judge = executors_for(case, target, reference)
-    inputs = machine.rounded(case, inputs_for(case) if inputs is None else inputs)
-    options.announce("honest")
-    honest = judge.run(case, inputs, mode="honest")
-    inputs = _with_arrived(inputs, honest)
-    options.announce("candidate")
-    candidate = machine.run(case, inputs, mode="candidate", watch=_changed(honest))
-    if not honest.arrived:
-        inputs = _with_arrived(inputs, candidate)
-    if not candidate.returned:
-        return Executions(inputs, candidate, honest, honest, target=target.device, crossed=judge is not machine)
     crossed = judge is not machine
+    inputs = machine.rounded(case, inputs_for(case) if inputs is None else inputs)
+    ways = judge.other_ways(case)  # what cannot be executed there says so before anything else is
+    candidate, honest = _both(case, inputs, machine, judge, options)
+    inputs = _with_arrived(inputs, honest if honest.arrived else candidate)
+    if not candidate.returned:
+        return Executions(inputs, candidate, honest, honest, target=target.device, crossed=crossed)
     if not options.thorough and is_known(case, inputs, candidate, honest):
-        return Executions(inputs, candidate, honest, widened(honest), target.device, crossed=crossed)
+        return Executions(inputs, candidate, honest, honest, target.device, crossed=crossed)
     wide = _needs_wide(honest if honest.returned else candidate)
     options.announce("gold")
     gold = trusted(case, judge.run(case, inputs, mode=_gold_mode(wide), watch=_changed(honest)))
-    for way in judge.other_ways(case):
+    for way in ways:
         honest = worse_of(honest, judge.run(case, inputs, mode=way, watch=_changed(honest)), gold)
     moved: Callable[[], tuple[Executed, ...]] | None = None
     if gold.returned:
         working = honest.working or candidate.working
         moved = cache(_Moved(case, inputs, judge, working, wide, _changed(honest), options).golds)
-    doubtful = not judge.other_ways(case) and any(not dtype_named(a.dtype).is_exact for a in inputs.tensors.values())
+    doubtful = not ways and any(not dtype_named(a.dtype).is_exact for a in inputs.tensors.values())
     again = partial(_nudged, case, inputs, judge, _changed(honest)) if doubtful else None
     return Executions(inputs, candidate, honest, gold, target.device, wide, crossed, moved, again)
+
+
+def _both(
+    case: Case, inputs: Inputs, machine: Executor, judge: Executor, options: Options
+) -> tuple[Executed, Executed]:
+    """The Case executed by the candidate and honestly. Of a candidate that does not return nothing is compared: then
+    it is only asked whether the call is one that the reference can make."""
+    options.announce("candidate")
+    candidate = machine.run(case, inputs, mode="candidate")
+    options.announce("honest")
+    if not candidate.returned:
+        return candidate, judge.run(case, replace(inputs, gradients={}, draw=None), mode="honest")
+    honest = judge.run(case, inputs, mode="honest")
+    changed = _changed(honest)
+    if not changed <= candidate.outputs.keys() | _changed(candidate) or not _same_arrived(candidate, honest):
+        # It is asked for what it did to the arguments that should have changed, and fed what the other was fed.
+        options.announce("candidate")
+        candidate = machine.run(case, _with_arrived(inputs, honest), mode="candidate", watch=changed)
+    return candidate, honest
+
+
+def _same_arrived(candidate: Executed, honest: Executed) -> bool:
+    ours, theirs = candidate.arrived, honest.arrived
+    if not theirs:
+        return True
+    return ours.keys() == theirs.keys() and all(
+        ours[path].dtype == array.dtype and same_bits(ours[path].bits, array.bits) for path, array in theirs.items()
+    )
 
 
 def measure_executions(case: Case, executions: Executions, options: Options | None = None) -> CaseMeasured:

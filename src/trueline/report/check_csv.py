@@ -15,8 +15,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
-from trueline.cases import CaseResult, CheckInfo, Evidence, Outcome, TensorFinding
+from trueline.cases import CaseResult, CheckInfo, Ending, Evidence, Outcome, TensorFinding
 from trueline.records import Measurement, Verdict
+from trueline.report.check_summary import skips_of
 from trueline.report.check_wording import call_words, simulated_words, worst_element
 from trueline.report.csv import NOTHING, safe
 from trueline.report.ptdbg_names import api_stem
@@ -56,7 +57,8 @@ _BENCH = {"float16": "float32", "bfloat16": "float32", "float32": "float64"}
 
 
 def write_check_csv(info: CheckInfo, results: Sequence[CaseResult], stream: TextIO) -> int:
-    """Writes one row for each tensor, one for a case without any; gives the number of rows."""
+    """Writes one row for each tensor, one for a case without any, and one for each line or call that became no case;
+    gives the number of rows."""
     writer = csv.writer(stream)
     writer.writerow(COLUMNS)
     rows = 0
@@ -64,6 +66,9 @@ def write_check_csv(info: CheckInfo, results: Sequence[CaseResult], stream: Text
         for finding in result.findings or (None,):
             writer.writerow(_row(result, finding))
             rows += 1
+    for place, reason, count in skips_of(info, results):
+        writer.writerow(_skipped_row(place, reason, count))
+        rows += 1
     return rows
 
 
@@ -161,6 +166,14 @@ def _row(result: CaseResult, finding: TensorFinding | None) -> list[str]:
         str(case.count), safe(case.calls[0]) if case.calls else NOTHING, safe(case.module), safe(case.source),
         result.ending.value,
     ]  # fmt: skip
+
+
+def _skipped_row(place: str, reason: str, count: int) -> list[str]:
+    """What became no case was neither executed nor compared."""
+    where = safe(place) if place else NOTHING
+    words = {"Call": where, "Verdict": Verdict.NOT_COMPARED.name, "Reason": safe(reason), "Calls": str(count),
+             "First Call": where, "Ending": Ending.SKIPPED.value}  # fmt: skip
+    return [words.get(column, NOTHING) for column in COLUMNS]
 
 
 def _tensor_cells(finding: TensorFinding) -> list[str]:

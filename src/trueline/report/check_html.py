@@ -57,14 +57,18 @@ def write_check_html(
     info: CheckInfo, results: Sequence[CaseResult], stream: TextIO, *, folder: Path | None = None
 ) -> None:
     """Writes the page. Open the file as UTF-8."""
-    data = check_page_data(info, results, folder=folder)
+    write_check_page(check_page_data(info, results, folder=folder), stream)
+
+
+def write_check_page(data: dict[str, Any], stream: TextIO) -> None:
+    """Writes the page of such data."""
     title = f"{data['head']['verdict'].replace('_', ' ')}: {data['head']['summary']}"
     write_page(stream, "check.html", SCRIPTS, STYLES, title, data)
 
 
 def check_page_data(info: CheckInfo, results: Sequence[CaseResult], *, folder: Path | None = None) -> dict[str, Any]:
     """Everything the page shows, as JSON values."""
-    shown = _shown(results)
+    shown = shown_cases(results)
     columns, names = _columns(shown)
     return {
         "head": _head(info, results, shown, folder),
@@ -75,7 +79,7 @@ def check_page_data(info: CheckInfo, results: Sequence[CaseResult], *, folder: P
     }
 
 
-def _shown(results: Sequence[CaseResult]) -> Sequence[CaseResult]:
+def shown_cases(results: Sequence[CaseResult]) -> Sequence[CaseResult]:
     """The cases that a page lists: all of them or, where they are too many to open, the worst that did not pass."""
     if len(results) <= LISTED_CASES:
         return list(results)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
-from trueline.cases import CaseResult, Ending
+from trueline.cases import CaseResult, CheckInfo, Ending
 from trueline.records import Verdict
 
 Kind = TypeVar("Kind")
@@ -53,6 +53,8 @@ class Counted(Protocol):
 
     def tallies(self) -> tuple[Mapping[Verdict, int], float]: ...
 
+    def skips(self) -> Iterator[tuple[str, str, int]]: ...
+
 
 def summary_of(results: Sequence[CaseResult]) -> Summary:
     """Everything that is counted."""
@@ -68,6 +70,18 @@ def summary_of(results: Sequence[CaseResult]) -> Summary:
         warnings=_most(f"{one.case.api}: {one.reason}" for one in results if one.verdict is Verdict.WARN),
         seconds=sum(result.measured.candidate.seconds for result in results),
     )
+
+
+def skips_of(info: CheckInfo, results: Sequence[CaseResult]) -> Iterator[tuple[str, str, int]]:
+    """What became no case: where it stands, why, and how many calls it is. Where nobody knows where, one for each
+    reason."""
+    found = results.skips() if isinstance(results, Counted) else iter(())
+    first = next(found, None)
+    if first is None:
+        yield from (("", reason, count) for reason, count in info.skipped.items())
+        return
+    yield first
+    yield from found
 
 
 def wrong_of(results: Sequence[CaseResult]) -> Sequence[CaseResult]:

@@ -20,25 +20,27 @@ from trueline.report.page_data import page_data
 from trueline.report.subject import ComparisonView
 from trueline.report.wording import verdict_sentence
 
-SCRIPTS = ("common.js", "data.js", "plot.js", "table.js", "modules.js", "details.js", "main.js")
+SCRIPTS = ("common.js", "data.js", "plot.js", "table.js", "modules.js", "errors.js", "details.js", "main.js")
 STYLES = ("page.css",)
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 def write_html(comparison: ComparisonView, stream: TextIO) -> None:
     """Writes the page."""
-    sentence = f"{comparison.verdict.name.replace('_', ' ')}: {verdict_sentence(comparison)}"
-    write_page(stream, "page.html", SCRIPTS, STYLES, sentence, page_data(comparison))
+    write_page(stream, "page.html", SCRIPTS, STYLES, title_of(comparison), page_data(comparison))
+
+
+def title_of(comparison: ComparisonView) -> str:
+    return f"{comparison.verdict.name.replace('_', ' ')}: {verdict_sentence(comparison)}"
 
 
 def write_page(
-    stream: TextIO, template_name: str, scripts: Sequence[str], styles: Sequence[str], title: str, data: Any
+    stream: TextIO, template_name: str, scripts: Sequence[str], styles: Sequence[str], title: str, data: dict[str, Any]
 ) -> None:
     """Puts a page together from its template, its programs and styles, and its data."""
-    script = '"use strict";\n(() => {\n' + "\n".join(asset(name) for name in scripts) + "\n})();\n"
-    style = "\n".join(asset(name) for name in styles)
+    script, style = program(scripts), styling(styles)
     parts = {
-        "policy": _policy(script, style),
+        "policy": policy(script, style, served=bool(data.get("served"))),
         "title": html.escape(title),
         "style": style,
         "data": embedded(dumps(data)),
@@ -51,6 +53,15 @@ def write_page(
         stream.write(parts[match[1]])
         end = match.end()
     stream.write(template[end:])
+
+
+def program(scripts: Sequence[str]) -> str:
+    """The scripts of a page as one, whose names nobody else sees."""
+    return '"use strict";\n(() => {\n' + "\n".join(asset(name) for name in scripts) + "\n})();\n"
+
+
+def styling(styles: Sequence[str]) -> str:
+    return "\n".join(asset(name) for name in styles)
 
 
 def asset(name: str) -> str:
@@ -67,8 +78,10 @@ def embedded(text: str) -> str:
     )  # fmt: skip
 
 
-def _policy(script: str, style: str) -> str:
-    return f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'"
+def policy(script: str, style: str, *, served: bool) -> str:
+    """What the page may run and load: its own program and style; where it was served, also what its server answers."""
+    rule = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'"
+    return rule + ("; connect-src 'self'" if served else "")
 
 
 def _hash(text: str) -> str:

@@ -2,15 +2,17 @@
 
 {"format": "trueline-overflow", "version": 1, "summary", "alarms", "births": [{call, api, phase, step, rank, module,
  source, path, dtype, shape, nan, positive_infinity, negative_infinity, count, element, operands, kind, nature, why,
- alarm, chain, victims, ends, advice}], "forecasts": [...], "skipped": [...], "notes": [...]}
+ alarm, chain, victims, ends, advice}], "forecasts": [...], "skipped": [...], "notes": [...], "watched": [{rank, steps,
+ looks, overflows, meant, messages}], "events": [...] (of a watch that still runs)}
 """
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from typing import Any, TextIO
 
-from trueline.overflows import Birth, Forecast, OverflowReport
+from trueline.overflows import Birth, Forecast, OverflowReport, WatchEvent
 from trueline.records import Call
 from trueline.report.csv import safe
 from trueline.report.json import dumps, plain
@@ -24,7 +26,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def write_overflow_json(report: OverflowReport, stream: TextIO) -> None:
+def write_overflow_json(report: OverflowReport, stream: TextIO, events: Sequence[WatchEvent] = ()) -> None:
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -37,6 +39,8 @@ def write_overflow_json(report: OverflowReport, stream: TextIO) -> None:
         "forecasts": [forecast_dict(one) for one in report.forecasts],
         "skipped": plain(report.skipped),
         "notes": list(report.notes),
+        "watched": plain(report.watched),
+        "events": [event_dict(one) for one in events],
     }
     stream.write(dumps(content) + "\n")
 
@@ -71,6 +75,11 @@ def forecast_dict(one: Forecast) -> dict[str, Any]:
     numbers = {name: getattr(one, name) for name in ("steps", "headroom", "slope", "step", "earliest", "latest")}
     found: dict[str, Any] = plain({**_place(one.call), "path": one.path, "dtype": one.dtype, **numbers})
     return found
+
+
+def event_dict(event: WatchEvent) -> dict[str, Any]:
+    words = ("step", "rank", "message", "run", "api", "call", "module", "source")
+    return {"kind": event.kind.value, **{name: getattr(event, name) for name in words}}
 
 
 def _place(call: Call) -> dict[str, Any]:

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from trueline.overflows import Birth, Forecast, Nature, OverflowReport
+from trueline.overflows import Birth, EventKind, Forecast, Nature, OverflowReport, Watched, WatchEvent
 from trueline.report.blocks import BLANK, Block, Fields, Paragraph, Row, Span, Table, heading, line
 from trueline.report.wording import command, module_of, name_and_module, place, plural
 
 _LONG_CHAIN = 8
 _COLUMNS = ("call", "step", "rank", "module", "what", "kind", "nature", "ends in")
+_EVENT_STYLE = {EventKind.OVERFLOW: "bad", EventKind.MEANT: "dim", EventKind.FORECAST: "warn"}
 _NATURE_STYLE = {Nature.ABNORMAL: "bad", Nature.EXPECTED: "warn", Nature.MEANT: "dim", Nature.INHERITED: "dim"}
 
 
 def overflow_blocks(report: OverflowReport, *, rows: int = 12) -> list[Block]:
     """The whole report; ``rows`` bounds the tables."""
     origin = report.origin
-    word, style = ("OVERFLOW", "bad") if origin is not None else ("CLEAN", "good")
+    word, style = ("OVERFLOW", "bad") if report.wrong else ("CLEAN", "good")
     blocks: list[Block] = [Paragraph((Span(word, style), Span(f"  {sentence(report)}", "strong"))), BLANK]
     if origin is not None:
         blocks += [_origin(origin), BLANK]
     blocks.append(line(_scope(report), indent=2))
+    blocks += [line(_watched(one), indent=2) for one in report.watched]
     blocks += [Paragraph((Span("note: ", "warn"), Span(note)), 2) for note in report.notes]
     others = [birth for birth in report.births if birth is not origin]
     blocks += _table("Others", [birth for birth in others if birth.nature is not Nature.MEANT], rows)
@@ -38,11 +40,36 @@ def sentence(report: OverflowReport) -> str:
     if origin is None:
         if report.births:
             return f"infinity or NaN in {plural(len(report.births), 'place')}, all of it meant"
+        if any(one.overflows for one in report.watched):
+            return "a watch found NaN or infinity in what steps gave away, but the calls that made it were not held"
         return "nothing but numbers"
+    return birth_sentence(origin)
+
+
+def birth_sentence(birth: Birth) -> str:
+    """Who is the first to give what, and why."""
+    nature = "" if birth.nature is Nature.UNKNOWN else f", {birth.nature.value}"
+    return f"{name_and_module(birth.call)} is the first to give {_what(birth)}: {birth.kind.value}{nature}"
+
+
+def forecast_sentence(one: Forecast) -> str:
+    """Which call will overflow, and when."""
+    where = f" of {one.call.module}" if one.call.module else ""
     return (
-        f"{name_and_module(origin.call)} is the first to give {_what(origin)}: {origin.kind.value}, "
-        f"{origin.nature.value}"
+        f"{one.call.name}{where} overflows {one.dtype} in about {max(one.step - one.call.step, 1)} steps "
+        f"(step {one.step}, between {one.earliest} and {one.latest}) if its trend holds: {one.headroom:.1f} bits left, "
+        f"{one.slope:+.3f} a step"
     )
+
+
+def event_blocks(events: Sequence[WatchEvent], *, rows: int = 100) -> list[Block]:
+    """What a watch found, the first events and the last."""
+    shown = [*events[: rows // 2], *events[max(len(events) - rows // 2, rows // 2) :]]
+    blocks: list[Block] = [heading("What the watch found")]
+    blocks += [Paragraph((Span(f"{one.kind.value}: ", _EVENT_STYLE[one.kind]), Span(one.message)), 2) for one in shown]
+    if len(shown) < len(events):
+        blocks.append(line(f"and {len(events) - len(shown):,} more between them", "dim", indent=2))
+    return blocks
 
 
 def _what(birth: Birth) -> str:
@@ -86,6 +113,20 @@ def _scope(report: OverflowReport) -> str:
         f"{plural(len(report.ranks), 'rank')}: "
         f"{plural(alarms, 'alarm')}, {meant:,} meant, {len(report.births) - alarms - meant:,} inherited"
     )
+
+
+def _watched(one: Watched) -> str:
+    words = [f"rank {one.rank} was watched for {plural(one.steps, 'step')}, {plural(one.looks, 'look')} at tensors"]
+    if one.overflows:
+        words.append(f"overflows in {plural(len(one.overflows), 'step')}: {_numbers(one.overflows)}")
+    if one.meant:
+        words.append(f"meant in {plural(len(one.meant), 'step')}: {_numbers(one.meant)}")
+    return "; ".join(words)
+
+
+def _numbers(steps: Sequence[int]) -> str:
+    shown = ", ".join(map(str, steps[:8]))
+    return shown if len(steps) <= 8 else f"{shown}, ... {steps[-1]}"
 
 
 def _table(title: str, births: Sequence[Birth], rows: int) -> list[Block]:

@@ -16,6 +16,7 @@ from trueline.records import Call, CallComparison, Phase, Statistics, TensorComp
 from trueline.report.json import comparison_head, dumps, plain
 from trueline.report.showing import render_call, render_result
 from trueline.report.subject import Columns, ComparisonView
+from trueline.report.tensor_error import tensor_error
 from trueline.report.text import same_pair
 from trueline.report.wording import confirmation, module_of, next_commands, why
 
@@ -23,6 +24,8 @@ DETAILED_CALLS = 2_000
 DETAILED_BYTES = 20_000_000
 _NEIGHBOURS = 40
 """Calls before the origin whose details are kept although they agree: people look there first."""
+_PICTURES = 4
+"""Tensors of the origin whose error is drawn."""
 _TEXT_COLUMNS = ("api", "module", "source")
 _FLOAT_COLUMNS = ("output_distance", "input_distance", "limit")
 
@@ -69,9 +72,20 @@ def _head(comparison: ComparisonView, position: int | None) -> dict[str, Any]:
             "why": why(origin),
             "confirmation": confirmation(origin, comparison.mode, baseline=comparison.baseline is not None),
             "module": module_of(origin.comparison.call),
-            "detail": pair_details(origin.comparison),
+            "detail": pictured(comparison, origin.comparison),
         }
     return head
+
+
+def pictured(comparison: ComparisonView, pair: CallComparison) -> dict[str, Any]:
+    """Details with a picture of the error of the tensors that differ, where they were kept."""
+    details = pair_details(pair)
+    drawn = 0
+    for place, tensor in enumerate(pair.tensors):
+        if tensor.verdict is not Verdict.PASS and drawn < _PICTURES:
+            details["tensors"][place]["picture"] = tensor_error(comparison.reference, comparison.candidate, pair, place)
+            drawn += 1
+    return details
 
 
 def _completed(series: Columns, known: Mapping[int, Call]) -> dict[str, Vector]:
@@ -186,8 +200,8 @@ def _tensor(tensor: TensorComparison) -> dict[str, Any]:
         "distance": plain(tensor.distance),
         "estimated": tensor.estimated,
         "limit": plain(tensor.limit),
-        "reference": _record(tensor.reference),
-        "candidate": _record(tensor.candidate),
+        "reference": record_details(tensor.reference),
+        "candidate": record_details(tensor.candidate),
     }
     if (m := tensor.measurement) is not None:
         content["measurement"] = {
@@ -198,14 +212,14 @@ def _tensor(tensor: TensorComparison) -> dict[str, Any]:
             "there, candidate": plain(m.worst_candidate),
         }  # fmt: skip
     if tensor.errors:
-        content["baseline"] = _record(tensor.baseline)
+        content["baseline"] = record_details(tensor.baseline)
         content["errors"] = [
             [one.metric, plain(one.candidate), plain(one.baseline), plain(one.ratio)] for one in tensor.errors
         ]
     return content
 
 
-def _record(record: TensorRecord | None) -> dict[str, Any] | None:
+def record_details(record: TensorRecord | None) -> dict[str, Any] | None:
     if record is None:
         return None
     numbers: Statistics | None = record.statistics

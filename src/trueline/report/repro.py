@@ -20,6 +20,7 @@ from trueline.cases import Status
 from trueline.dtypes import dtype_named
 from trueline.ops.equivalence import rule_for
 from trueline.report.repro_frameworks import Side, framework_imports, framework_script, needs_of
+from trueline.report.repro_how import called, how_lines
 from trueline.report.repro_source import array_source, call_source, needs_kind, number_source
 from trueline.tree import Tree, tensor_paths
 
@@ -75,13 +76,16 @@ class Repro:
     """The call as the candidate's framework makes it and, in ``truth``, as the reference's does, where one of them is
     not torch; None where torch is all there is."""
     truth: Side | None = None
+    how: str = ""
+    """What stands after the plus sign of the Target (``cases.Target``): ``compile``, ``static``, ``amp-bfloat16``."""
 
 
 def repro_script(repro: Repro) -> str:
     """The text of the script. Raises ``NotWritable`` where an argument cannot be written as source."""
     if repro.candidate is not None and repro.truth is not None:
         return _script_of_frameworks(repro, repro.candidate, repro.truth)
-    body = [*_inputs(repro), "", "", *_run(repro), "", "", *_ending(repro)]
+    how = how_lines("torch", repro.device, repro.how)
+    body = [*_inputs(repro), "", "", *how, *_run(repro), "", "", *_ending(repro)]
     text = "\n".join([*_head(repro), *_imports(repro, "\n".join(body)), *body]) + "\n"
     return text
 
@@ -271,6 +275,7 @@ def _at(path: str, names: dict[str, str]) -> str:
 
 def _ending(repro: Repro) -> list[str]:
     function = "override" if repro.override is not None else _function(repro.api)
+    function = called(function, repro.api, repro.how)
     actual = f'run({function}, "{repro.device}", False)'
     if repro.status in (Status.CRASHED, Status.TIMED_OUT, Status.OUT_OF_MEMORY):
         return dying(repro, actual)

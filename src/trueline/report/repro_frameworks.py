@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from trueline.cases import Status
 from trueline.dtypes import dtype_named
+from trueline.report.repro_how import called, how_lines
 from trueline.report.repro_source import NotWritable, array_source, call_source, number_source
 from trueline.tree import Tree, tensor_paths
 
@@ -41,6 +42,8 @@ def framework_script(repro: Repro, candidate: Side, truth: Side) -> list[str]:
         raise NotWritable("an operator that leaves a choice, which the two frameworks make differently")
     sides = {side.framework: side for side in (candidate, truth)}
     lines = _inputs(repro, candidate.framework)
+    if repro.how:
+        lines += ["", "", *how_lines(candidate.framework, candidate.device, repro.how)[:-2]]
     for side in sides.values():
         lines += ["", "", *_run(repro, side)]
     return [*lines, "", "", *_ending(repro, candidate, truth)]
@@ -233,7 +236,8 @@ _KIND = {
 
 
 def _ending(repro: Repro, candidate: Side, truth: Side) -> list[str]:
-    actual = _call(candidate, "override" if repro.override is not None else _function(candidate), False)
+    function = "override" if repro.override is not None else _function(candidate)
+    actual = _call(candidate, called(function, candidate.api, repro.how), False)
     if repro.status in (Status.CRASHED, Status.TIMED_OUT, Status.OUT_OF_MEMORY):
         from trueline.report.repro import dying
 

@@ -44,6 +44,10 @@ class JournalWriter:
         if pieces and _write(self._file.fileno(), pieces) != sum(piece.nbytes for piece in pieces):
             raise OSError(28, "the disk took only part of a frame (no space left on device?)", self._file.name)
 
+    def sync(self) -> None:
+        """Waits until all of it is on the disk itself, not only with the operating system."""
+        os.fsync(self._file.fileno())
+
     def close(self) -> None:
         self._file.close()
 

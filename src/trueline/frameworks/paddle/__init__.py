@@ -6,4 +6,5 @@
     tensors    which tensor is which                               reading  their statistics and bytes
     witness    what Paddle itself says it computed
     execute    one call, run alone
+    light      a light watch; ``light_calls``, ``light_held``: the calls of a step, held
 """

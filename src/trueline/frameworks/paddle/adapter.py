@@ -10,6 +10,7 @@ import paddle
 
 from trueline.cases import Target
 from trueline.frameworks.base import Executor, Notebook, Scope, Watcher
+from trueline.frameworks.light import LightOptions, LightWatcher
 
 _seed: list[int] = []
 
@@ -54,6 +55,11 @@ class PaddleAdapter:
         from trueline.frameworks.paddle.watch import PaddleWatcher
 
         return PaddleWatcher(notebook, scope)
+
+    def light_watcher(self, options: LightOptions) -> LightWatcher:
+        from trueline.frameworks.paddle.light import PaddleLight
+
+        return PaddleLight(options)
 
     def executor(self, target: Target, reference: Target | None) -> Executor:
         from trueline.frameworks.paddle.execute import PaddleExecutor

@@ -61,8 +61,9 @@ def tensor_of(bits: Bits, name: str, place: Any) -> Any:
     return paddle.to_tensor(raw, place=place).view(wanted).reshape(shape)
 
 
-def bits_of(value: Any) -> Bits:
-    """The elements of a tensor, from any device, as an array of the storage type, in C order, of its own memory."""
+def bits_of(value: Any, *, shared: bool = False) -> Bits:
+    """The elements of a tensor, from any device, as an array of the storage type, in C order; of its own memory, or of
+    that of the tensor where it may be ``shared``."""
     name = dtype_name(value.dtype)
     if name not in DTYPES:
         raise CannotExecute(f"it gives a tensor of {name}, which is not known here")
@@ -71,8 +72,20 @@ def bits_of(value: Any) -> Bits:
     shape = tuple(value.shape)
     if 0 in shape:
         return np.empty(shape, dtype=storage)
-    bits: Bits = np.array(value.numpy(), order="C")
+    if shared and value.place.is_cpu_place() and value.is_contiguous():
+        return np.asarray(_Memory(value, storage, shape))
+    bits: Bits = np.ascontiguousarray(value.numpy())
     return bits.view(storage).reshape(shape)
+
+
+class _Memory:
+    """Lets numpy see the memory of a tensor, which lives as long as the array. Paddle itself only makes copies."""
+
+    def __init__(self, value: Any, storage: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self._value = value
+        self.__array_interface__ = {
+            "version": 3, "typestr": storage.str, "data": (value.data_ptr(), True), "shape": shape,
+        }  # fmt: skip
 
 
 def dense(value: Any) -> Any:
@@ -85,13 +98,13 @@ def dense(value: Any) -> Any:
     return value.to_dense() if value.is_sparse() else value
 
 
-def leave(value: Any, alias: str = "") -> ArrayOut:
-    """A result as bits: a tensor, or a plain number."""
+def leave(value: Any, alias: str = "", *, shared: bool = False) -> ArrayOut:
+    """A result as bits: a tensor, whose memory may be ``shared``, or a plain number."""
     if not isinstance(value, paddle.Tensor):
         bits, name = number_array(value)
-        return ArrayOut(bits, name, (), (), "")
+        return ArrayOut(bits, name, bits.shape, contiguous_strides(bits.shape), "")
     plain = value.is_dense()
-    bits, name = bits_of(value), dtype_name(value.dtype)
+    bits, name = bits_of(value, shared=shared), dtype_name(value.dtype)
     strides = tuple(value.strides) if plain and bits.size else contiguous_strides(bits.shape)
     note = "" if plain else ("layout selected rows" if value.is_selected_rows() else "layout sparse")
     return ArrayOut(bits, name, bits.shape, strides, device_of(value), note, alias)

@@ -27,6 +27,7 @@ from trueline.frameworks.paddle.flatten import by_position
 from trueline.frameworks.paddle.rebuild import PaddleMaker, dtype_name, place_of, resolve
 from trueline.frameworks.rounding import is_defined_by_dtype, settled, widened
 from trueline.frameworks.values import leaves_of, replaced
+from trueline.numerics.cpu import same_bits
 from trueline.ops.facts import facts_of
 
 _SEEDS = 2**63 - 1
@@ -155,12 +156,12 @@ class PaddleExecution(Execution):
         return [path for path, value in self.given.items() if path in watch or not self._as_before(path, value)]
 
     def _as_before(self, path: str, value: Any) -> bool:
-        before, now = self._before[path], arrays.bits_of(value)
-        # By bytes: a NaN is not equal to itself, but unchanged all the same.
-        return before.shape == now.shape and before.tobytes() == now.tobytes()
+        # Not by value: a NaN is not equal to itself, but unchanged all the same.
+        return same_bits(self._before[path], arrays.bits_of(value, shared=True))
 
     def leave(self, value: Any, alias: str = "") -> ArrayOut:
-        return arrays.leave(value, alias)
+        # Nobody writes to results any more, unless somebody unknown keeps hold of them.
+        return arrays.leave(value, alias, shared=not self._job.foreign)
 
     def is_tensor(self, value: Any) -> bool:
         return isinstance(value, paddle.Tensor)
@@ -180,15 +181,16 @@ class PaddleExecution(Execution):
             if gradient.dtype != value.dtype:
                 gradient = arrays.cast(gradient, dtype_name(value.dtype))
             fed.append(gradient)
-            fresh = ArrayIn(arrays.bits_of(gradient), dtype_name(gradient.dtype))
-            done.arrived[path] = array if self._job.wide else fresh
+            name = dtype_name(gradient.dtype)
+            kept = self._job.wide or name == array.dtype
+            done.arrived[path] = array if kept else ArrayIn(arrays.bits_of(gradient), name)
         wanted = {path: leaf for path, leaf in self.leaves.items() if not leaf.stop_gradient}
         if not wanted:
             return done
         if fed:
             paddle.autograd.backward([value for value, _ in ends.values()], fed)
         for path, leaf in wanted.items():
-            done.gradients[path] = _missing(leaf) if leaf.grad is None else arrays.leave(leaf.grad)
+            done.gradients[path] = _missing(leaf) if leaf.grad is None else arrays.leave(leaf.grad, shared=True)
         return done
 
     def ended(self, error: Exception, seconds: float) -> Outcome:

@@ -29,6 +29,14 @@ _WRAPPERS = (
 ended too."""
 
 
+_scaling = threading.local()
+
+
+def scaler_in_charge() -> bool:
+    """Whether this thread is in a step that a loss scaler takes: it looks at the gradients itself, and may skip."""
+    return bool(getattr(_scaling, "on", False))
+
+
 class OptimizerSteps:
     """Calls ``begins`` and ``ends`` with each optimizer, before and after its step."""
 
@@ -76,11 +84,13 @@ class OptimizerSteps:
             return original(*args, **kwargs)
         optimizer = _optimizer_in(args, kwargs)
         self._inside.depth = 1
+        _scaling.on = "Scaler" in type(args[0]).__name__ and bool(getattr(args[0], "_enable", True))
         try:
             self._begins(optimizer)
             result = original(*args, **kwargs)
         finally:
             self._inside.depth = 0
+            _scaling.on = False
         self._ends(optimizer)
         return result
 

@@ -18,7 +18,7 @@ from trueline.store.columns import NONE
 
 DEPTH = 64
 KEPT = 24
-_OURS = (
+OURS = (
     os.path.dirname(os.path.abspath(paddle.__file__)) + os.sep,
     os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep,
 )
@@ -63,7 +63,7 @@ class Stacks:
 
     def _learn(self, code: CodeType) -> bool:
         self._held.append(code)
-        foreign = self._foreign[id(code)] = not code.co_filename.startswith((*_OURS, "<frozen "))
+        foreign = self._foreign[id(code)] = not code.co_filename.startswith((*OURS, "<frozen "))
         return foreign
 
     def _enter(self, key: tuple[int, ...], above: int) -> int:
@@ -74,7 +74,7 @@ class Stacks:
             if code is self._layer_call and above != NONE:
                 frames += self._frames.get(above, [])
                 break
-            if not code.co_filename.startswith((*_OURS, "<frozen ")):
+            if not code.co_filename.startswith((*OURS, "<frozen ")):
                 frames.append([code.co_filename, frame.f_lineno, code.co_name])
             frame = frame.f_back
         frames = frames[:KEPT]

@@ -37,10 +37,10 @@ _BACKWARDS = ("run_backward", "run_partial_grad")
 
 
 class PaddleWatcher:
-    """Looks at a Paddle program."""
+    """Looks at a Paddle program. ``watch`` is what the doors lead to, where it is not to be a ``Watch``."""
 
-    def __init__(self, notebook: Notebook, scope: Scope) -> None:
-        self.watch = Watch(notebook, scope)
+    def __init__(self, notebook: Notebook, scope: Scope, watch: Any = None) -> None:
+        self.watch = Watch(notebook, scope) if watch is None else watch
         self._scope = scope
         self._layers = LayerWatch(self.watch)
         self._pylayers: PyLayerWatch | None = None

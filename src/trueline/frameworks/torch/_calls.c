@@ -5,6 +5,7 @@
  * properties that only tell something about a tensor pass through it without Python. The interpreter's lock is held
  * all the time. Where this module was not built the Python code does the same, slower.
  */
+#include "_calls_light.h"
 #include "_calls_quiet.h"
 #include "_calls_record.h"
 
@@ -144,6 +145,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *known, *learn, *make, *pass_through;
     Recorder *recorder; /* NULL where calls are only made, by ``make`` */
+    LightRecorder *light; /* in the place of the recorder in a light watch, else NULL */
 } Api;
 
 static int api_traverse(PyObject *object, visitproc visit, void *arg)
@@ -155,6 +157,7 @@ static int api_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->make);
     Py_VISIT(self->pass_through);
     Py_VISIT(self->recorder);
+    Py_VISIT(self->light);
     return 0;
 }
 
@@ -166,6 +169,7 @@ static int api_clear(PyObject *object)
     Py_CLEAR(self->make);
     Py_CLEAR(self->pass_through);
     Py_CLEAR(self->recorder);
+    Py_CLEAR(self->light);
     return 0;
 }
 
@@ -179,17 +183,19 @@ static void api_dealloc(PyObject *object)
 static PyObject *api_arm(PyObject *object, PyObject *arguments)
 {
     Api *self = (Api *)object;
-    PyObject *known, *learn, *make, *pass_through, *recorder, *one;
+    PyObject *known, *learn, *make, *pass_through, *recorder;
     if (!PyArg_ParseTuple(arguments, "O!OOOO:arm", &PyDict_Type, &known, &learn, &make, &pass_through, &recorder))
         return NULL;
     if (recorder != Py_None) {
-        one = PyType_GetSlot(Py_TYPE(recorder), Py_tp_new) == (void *)recorder_new ? recorder : NULL;
-        if (one == NULL) {
-            PyErr_SetString(PyExc_TypeError, "arm() is given a Recorder or None");
+        if (is_made_by(recorder, recorder_new)) {
+            self->recorder = (Recorder *)recorder;
+        } else if (is_made_by(recorder, light_new)) {
+            self->light = (LightRecorder *)recorder;
+        } else {
+            PyErr_SetString(PyExc_TypeError, "arm() is given a Recorder, a LightRecorder or None");
             return NULL;
         }
         Py_INCREF(recorder);
-        self->recorder = (Recorder *)recorder;
     }
     Py_INCREF(self->known = known);
     Py_INCREF(self->learn = learn);
@@ -220,6 +226,8 @@ static PyObject *treat(Api *self, Trait *trait, PyObject *function, PyObject *ar
         return make_call(function, args, kwargs);
     if (trait->treatment != RECORD)
         return PyObject_CallFunctionObjArgs(self->pass_through, function, args, kwargs, NULL);
+    if (self->light != NULL)
+        return light_record(self->light, trait, function, args, kwargs);
     if (self->recorder != NULL)
         return record(self->recorder, trait, function, args, kwargs);
     return PyObject_CallFunctionObjArgs(self->make, trait, function, args, kwargs, NULL);
@@ -280,7 +288,8 @@ static PyObject *registrar(PyObject *module, PyObject *const *arguments, Py_ssiz
         return NULL;
     }
     PyObject *hooks = arguments[0], *hook = arguments[1];
-    if (hooks != Py_None || PyType_GetSlot(Py_TYPE(hook), Py_tp_call) != (void *)hook_call)
+    void *call = PyType_GetSlot(Py_TYPE(hook), Py_tp_call);
+    if (hooks != Py_None || (call != (void *)hook_call && call != (void *)light_hook_call))
         return PyObject_CallFunctionObjArgs(register_hook, hooks, hook, NULL);
     hooks = PyObject_CallFunctionObjArgs(ordered_dict, NULL); /* others may register a hook later, by torch's function */
     if (hooks == NULL)
@@ -344,7 +353,7 @@ static int execute(PyObject *module)
     } types[] = {{&FINDER_SPEC, "Finder"},   {&THREADS_SPEC, "Threads"}, {&TRAIT_SPEC, "Trait"},
                  {&SHEETS_SPEC, "Sheets"},   {&BACKWARD_SPEC, "Backward"}, {&HOOK_SPEC, "Hook"},
                  {&MODULES_SPEC, "Modules"}, {&RECORDER_SPEC, "Recorder"}, {&API_SPEC, "Api"},
-                 {&QUIET_SPEC, "Quiet"}};
+                 {&LIGHT_HOOK_SPEC, "LightHook"}, {&LIGHT_SPEC, "LightRecorder"}, {&QUIET_SPEC, "Quiet"}};
     if (make_names() < 0)
         return -1;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)

@@ -658,7 +658,45 @@ static PyObject *stand_in(PyObject *object, PyObject *tensor)
     return tensor;
 }
 
-static LookApi API = {look, version, waits, changed, is_looker, stand_in};
+static int describe_plain(PyObject *module, PyObject *tensor, Described *described)
+{
+    const State *state = state_of(module);
+    Facts facts;
+    Descriptor row;
+    if (!state->ready || !is_plain(state, tensor) || !ask(state, tensor, &facts) || !has_memory(state, &facts))
+        return 0;
+    const Dtype *dtype = &state->dtypes[facts.dtype];
+    void *handle = &facts.implementation;
+    if (state->device_type(handle, &described->device_type) || state->device_index(handle, &described->device_index) ||
+        !describe(&facts, dtype->code, &row))
+        return 0;
+    memcpy(described->row, &row, sizeof described->row);
+    described->version = facts.version;
+    described->numel = facts.numel;
+    described->itemsize = dtype->itemsize;
+    described->place = facts.place;
+    described->code = dtype->code;
+    described->is_exact = dtype->is_exact;
+    described->wants_grad = wants_grad(state, tensor, facts.implementation);
+    return described->wants_grad < 0 ? -1 : 1;
+}
+
+static void marks_of(PyObject *module, PyObject *tensor, int64_t *version, uint64_t *place)
+{
+    const State *state = state_of(module);
+    void *implementation;
+    *version = -1;
+    *place = 0;
+    if (!state->ready || !is_plain(state, tensor) || version_of(state, tensor, version) < 0 ||
+        implementation_of(state, tensor, &implementation) < 0)
+        PyErr_Clear();
+    else
+        *place = ((const uint64_t *)implementation)[state->storage_word];
+}
+
+_Static_assert(sizeof(Descriptor) == DESCRIPTOR_WORDS * sizeof(uint64_t), "a row of DESCRIPTOR");
+
+static LookApi API = {look, version, waits, changed, is_looker, stand_in, describe_plain, marks_of};
 
 /* ---- the module ---- */
 

@@ -13,7 +13,18 @@ typedef struct {
     int wants_grad; /* -1 where that has to be asked */
 } Seen;
 
-/* All take a Looker first, and give -1 with an error set on errors. */
+#define DESCRIPTOR_WORDS 15 /* of a row of numerics.layout.DESCRIPTOR */
+
+/* What a kernel and a light watch need to know of a plain dense tensor. */
+typedef struct {
+    uint64_t row[DESCRIPTOR_WORDS];
+    int64_t version, numel, itemsize;
+    uint64_t place; /* of its storage */
+    int32_t code, device_type, device_index; /* the code of its dtype */
+    int is_exact, wants_grad;
+} Described;
+
+/* All but the last two, which take the module, take a Looker first, and give -1 with an error set on errors. */
 typedef struct {
     /* Looks at a tensor, see TensorDesk.look. */
     int (*look)(PyObject *looker, PyObject *tensor, Seen *seen);
@@ -28,6 +39,10 @@ typedef struct {
      * that nobody takes the tensor for one that has other users. Else the tensor itself. A new reference; NULL on
      * errors. */
     PyObject *(*stand_in)(PyObject *looker, PyObject *tensor);
+    /* Describes a tensor. 1: all is known; 0: not a plain dense tensor; -1 on errors. */
+    int (*describe)(PyObject *module, PyObject *tensor, Described *described);
+    /* The version of a tensor and the place of its storage; -1 and 0 where there are none. Never fails. */
+    void (*marks)(PyObject *module, PyObject *tensor, int64_t *version, uint64_t *place);
 } LookApi;
 
 #endif

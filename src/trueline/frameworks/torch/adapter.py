@@ -10,6 +10,7 @@ import torch
 
 from trueline.cases import Target
 from trueline.frameworks.base import Executor, Notebook, Scope, Watcher
+from trueline.frameworks.light import LightOptions, LightWatcher
 
 _seed: list[int] = []
 
@@ -58,6 +59,11 @@ class TorchAdapter:
         from trueline.frameworks.torch.doors import TorchWatcher
 
         return TorchWatcher(notebook, scope)
+
+    def light_watcher(self, options: LightOptions) -> LightWatcher:
+        from trueline.frameworks.torch.light import TorchLightWatcher
+
+        return TorchLightWatcher(options)
 
     def executor(self, target: Target, reference: Target | None) -> Executor:
         from trueline.frameworks.torch.execute import TorchExecutor

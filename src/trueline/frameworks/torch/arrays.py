@@ -34,16 +34,16 @@ def enter(array: ArrayIn, strides: tuple[int, ...] | None, device: torch.device,
     bits, name = array.bits, kind.name
     if wide and not kind.is_exact:
         bits, name = widened_bits(array), "complex128" if kind.is_complex else "float64"
-    made = _laid_out(bits, name, strides)
+    made = _laid_out(bits, name, strides, given=bits is not array.bits)
     assert made.dtype is torch_dtype(name)
     return made.to(device) if made.is_contiguous() else _moved(made, device)
 
 
-def _laid_out(bits: Bits, dtype: str, strides: tuple[int, ...] | None) -> torch.Tensor:
+def _laid_out(bits: Bits, dtype: str, strides: tuple[int, ...] | None, *, given: bool) -> torch.Tensor:
     memory = in_memory(bits, strides)
     if memory is None or strides is None:
-        return tensor_of(bits, dtype)
-    return tensor_of(memory, dtype).as_strided(bits.shape, strides)
+        return tensor_of(bits, dtype, given=given)
+    return tensor_of(memory, dtype, given=True).as_strided(bits.shape, strides)
 
 
 def _moved(value: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -62,15 +62,16 @@ def rounded(array: ArrayIn, dtype: str) -> ArrayIn:
     return ArrayIn(bits_of(made), dtype)
 
 
-def bits_of(value: torch.Tensor) -> Bits:
-    """The elements of a tensor, from any device, as an array of the storage type, in C order, of its own memory."""
+def bits_of(value: torch.Tensor, *, shared: bool = False) -> Bits:
+    """The elements of a tensor, from any device, as an array of the storage type, in C order; of its own memory, or of
+    that of the tensor where it may be ``shared``."""
     name = dtype_name(value.dtype)
     if name not in DTYPES:
         raise Unreplayable(f"it gives a tensor of {name}, which is not known here")
     storage = np.dtype(DTYPES[name].storage)
     value = value.detach()
     if name in _DIRECT and type(value) is torch.Tensor and _is_plain(value):
-        return np.array(value.numpy(), dtype=storage, order="C")
+        return (np.asarray if shared else np.array)(value.numpy(), dtype=storage, order="C")
     if value._is_zerotensor():
         value = value.clone()
     if value.layout is not torch.strided:
@@ -84,8 +85,8 @@ def bits_of(value: torch.Tensor) -> Bits:
     if flat.stride(0) != 1:  # a single element, expanded
         flat = flat.clone(memory_format=torch.contiguous_format)
     raw: Bits = flat.view(torch.uint8).cpu().numpy()
-    bits: Bits = raw.view(storage).reshape(tuple(value.shape)).copy()
-    return bits
+    bits: Bits = raw.view(storage).reshape(tuple(value.shape))
+    return bits if shared else bits.copy()
 
 
 def _is_plain(value: torch.Tensor) -> bool:
@@ -93,11 +94,11 @@ def _is_plain(value: torch.Tensor) -> bool:
     return strided and not (value.is_neg() or value._is_zerotensor())
 
 
-def leave(value: Any, alias: str = "") -> ArrayOut:
-    """A result as bits: a tensor, or a plain number."""
+def leave(value: Any, alias: str = "", *, shared: bool = False) -> ArrayOut:
+    """A result as bits: a tensor, whose memory may be ``shared``, or a plain number."""
     if not isinstance(value, torch.Tensor):
         bits, name = number_array(value)
-        return ArrayOut(bits, name, (), (), "")
+        return ArrayOut(bits, name, bits.shape, contiguous_strides(bits.shape), "")
     strided = value.layout is torch.strided
     strides = tuple(value.stride()) if strided else contiguous_strides(tuple(value.shape))
     note = "" if strided else f"layout {value.layout}"
@@ -107,4 +108,4 @@ def leave(value: Any, alias: str = "") -> ArrayOut:
 
         high, low = narrow(value)
         return ArrayOut(np.array(high, order="C"), name, shape, strides, device, note, alias, np.array(low, order="C"))
-    return ArrayOut(bits_of(value), name, shape, strides, device, note, alias)
+    return ArrayOut(bits_of(value, shared=shared), name, shape, strides, device, note, alias)

@@ -31,7 +31,8 @@ def go_back(
     for path, (value, array) in ends.items():
         gradient = _as_gradient(array, strides.get(path), value, wide)
         fed.append(gradient)
-        done.arrived[path] = array if wide else ArrayIn(bits_of(gradient), dtype_name(gradient.dtype))
+        name = dtype_name(gradient.dtype)
+        done.arrived[path] = array if wide or name == array.dtype else ArrayIn(bits_of(gradient), name)
     wanted = {path: leaf for path, leaf in leaves.items() if leaf.requires_grad}
     if not wanted:
         return done
@@ -41,7 +42,7 @@ def go_back(
         with digits:
             found = torch.autograd.grad(outputs, list(wanted.values()), fed, allow_unused=True)
     for (path, leaf), gradient in zip(wanted.items(), found, strict=True):
-        done.gradients[path] = _missing(leaf) if gradient is None else leave(gradient)
+        done.gradients[path] = _missing(leaf) if gradient is None else leave(gradient, shared=True)
     return done
 
 

@@ -143,14 +143,16 @@ _FROM_NUMPY = {
 """Types that torch takes from numpy as they are."""
 
 
-def tensor_of(bits: Bits, dtype: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
-    """A contiguous CPU tensor of its own with the stored bits of another."""
+def tensor_of(bits: Bits, dtype: str, shape: tuple[int, ...] | None = None, *, given: bool = False) -> torch.Tensor:
+    """A contiguous CPU tensor with the stored bits of another, of its own memory; of that of ``bits`` where they are
+    ``given`` away."""
     wanted, kind = bits.shape if shape is None else shape, torch_dtype(dtype_named(dtype).name)
     if not bits.size:
         return torch.empty(wanted, dtype=kind)
+    own = bits if given and bits.flags.c_contiguous and bits.flags.writeable else np.array(bits, order="C")
     if kind in _FROM_NUMPY and bits.dtype == _FROM_NUMPY[kind]:
-        return torch.from_numpy(np.array(bits, order="C")).reshape(wanted)
-    raw = np.array(bits, order="C").reshape(-1).view(np.uint8)
+        return torch.from_numpy(own).reshape(wanted)
+    raw = own.reshape(-1).view(np.uint8)
     return torch.from_numpy(raw).view(kind).reshape(wanted)
 
 

@@ -7,7 +7,6 @@ gradient that a chosen element received is summed over all elements that are equ
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -263,8 +262,13 @@ def _tied_in_a_window(given: Array, trial: Trial, rank: int) -> Array:
         (..., *(slice(at[i] * dilation[i], at[i] * dilation[i] + last[i] + 1, stride[i]) for i in range(rank)))
         for at in np.ndindex(*kernel)
     ]
-    best = reduce(np.maximum, (values[place] for place in places))
-    several = reduce(np.add, ((values[place] == best).astype(np.int32) for place in places)) > 1
+    best = values[places[0]].copy()
+    for place in places[1:]:
+        np.maximum(best, values[place], out=best)
+    found = np.zeros(best.shape, np.int32)
+    for place in places:
+        found += values[place] == best
+    several = found > 1
     tied = np.zeros(values.shape, bool)
     for place in places:
         tied[place] |= several & (values[place] == best)

@@ -13,6 +13,7 @@ function showDetails() {
   drawer.replaceChildren(close, element("span", `tag ${classOf(i)}`, wordOf(i)), element("h2", "", apiOf(i)), summaryOf(i, detail));
   append(drawer, element("h3", "", "Call"), element("pre", "", apiOf(i) + callOf(i)));
   if (detail) append(drawer, ...detailParts(detail));
+  else if (askDetail(i, showDetails)) drawer.append(loadingNote());
   else append(drawer, element("h3", "", "Details"), element("p", "muted", "This page keeps details of the cases that are not right and of some others."));
   drawer.scrollTop = 0;
 }

@@ -67,6 +67,20 @@ function times(value) {
   return (rounded < 1e6 ? rounded.toLocaleString("en", { maximumSignificantDigits: 2 }) : rounded.toExponential(0).replace("e+", "e")) + " ×";
 }
 
+// Details that the page does not hold are asked of the server that sent it, once each; a page from disk has no server.
+const asked = new Set();
+function askDetail(i, show) {
+  if (!data.served || asked.has(i)) return false;
+  asked.add(i);
+  fetch(`data/detail?position=${i}`)
+    .then((answer) => { if (!answer.ok) throw new Error(`${answer.status}`); return answer.json(); })
+    .then((detail) => { data.details[i] = detail; })
+    .catch(() => {})
+    .finally(() => { if (state.selected === i) show(); });
+  return true;
+}
+function loadingNote() { return element("p", "muted", "Loading…"); }
+
 function store(key, value) {
   try { if (value === undefined) return localStorage.getItem(key); localStorage.setItem(key, value); } catch { /* a file page may have no storage */ }
   return null;

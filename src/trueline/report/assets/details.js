@@ -14,7 +14,7 @@ function showDetails() {
   const title = element("h2", "", nameOf(i));
   drawer.replaceChildren(close, element("span", `tag ${classOf(i)}`, KIND_WORD[kind[i]]), title, summaryOf(i, detail));
   if (detail) append(drawer, ...detailParts(detail));
-  else drawer.append(missingNote(i));
+  else drawer.append(askDetail(i, showDetails) ? loadingNote() : missingNote(i));
   drawer.scrollTop = 0;
 }
 
@@ -45,12 +45,12 @@ function detailParts(detail) {
       parts.push(element("h3", "", label), element("pre", "", side ? `${side.call}\n→ ${side.result}${side.raised ? `\nraised ${side.raised}` : ""}` : "has no such call"));
     }
   }
-  if (detail.tensors.length) parts.push(element("h3", "", "Tensors"), ...detail.tensors.map(tensorBox));
+  if (detail.tensors.length) parts.push(element("h3", "", "Tensors"), ...detail.tensors.map((tensor, place) => tensorBox(tensor, place)));
   if (detail.stack.length) parts.push(element("h3", "", "Stack"), element("pre", "", detail.stack.join("\n")));
   return parts;
 }
 
-function tensorBox(tensor) {
+function tensorBox(tensor, place) {
   const box = element("div", "tensor"), title = element("div", "title");
   const which = tensor.verdict >= 3 ? "fail" : ["pass", "warn", "none"][tensor.verdict];
   const described = tensor.candidate || tensor.reference;
@@ -64,6 +64,7 @@ function tensorBox(tensor) {
   box.append(append(element("div", "scroll"), statisticsTable(tensor)));
   if (tensor.measurement) box.append(pairsOf(tensor.measurement));
   if (tensor.errors) box.append(append(element("div", "scroll"), errorsTable(tensor.errors)));
+  append(box, errorPicture(tensor, state.selected, place));
   return box;
 }
 

@@ -98,6 +98,16 @@ function showTotal() {
   byId("clear").hidden = Object.values(filter).every((value) => value === "");
 }
 
+// The rows in view, in their order, for a spreadsheet.
+function csvOf() {
+  const quoted = (value) => { const text = String(value); return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
+  const line = (values) => values.map(quoted).join(",");
+  const lines = [line([...COLUMNS.map(([key, label]) => label || key), "source"])];
+  for (const i of state.view) lines.push(line([...cellTexts(i), wordOf(i), sourceOf(i)]));
+  return lines.join("\n") + "\n";
+}
+byId("copy-table").addEventListener("click", (event) => copy(csvOf(), event.target));
+
 body.addEventListener("scroll", renderRows, { passive: true });
 body.addEventListener("keydown", (event) => {
   const at = state.view.indexOf(state.selected);

@@ -1,0 +1,1 @@
+"""What the watch costs, and whether it is there when something breaks."""

@@ -1,0 +1,379 @@
+"""A light watch that is on for as long as a program runs, and keeps what is needed when something breaks.
+
+Steps are found as in a capture. After each, what the framework's light watcher has looked at goes into the log; a step
+that gives bad numbers away is examined at once, the calls that are still held are written as a Run, an ``Analyst`` says
+what happened, and its report is on disk before the program goes on. On a device the looks come a step later, so that
+nobody ever waits for it.
+
+No fault of ours reaches the program: it is noted, and after too many of them the watch ends with one warning.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+import warnings
+import weakref
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from trueline.capture.about import run_info
+from trueline.capture.lookback import LookBack
+from trueline.capture.notebook import MOST_TROUBLES, Notebook
+from trueline.capture.points import PointMaker
+from trueline.capture.steps import StepClock
+from trueline.capture.suspicion import Doubt, Suspicion
+from trueline.capture.watch_events import Analyst, event_dict, worst_of
+from trueline.capture.watch_options import WatchOptions
+from trueline.errors import UsageError
+from trueline.frameworks import machine
+from trueline.frameworks.light import LightOptions, LightWatcher, StepLooks
+from trueline.overflows import EventKind, WatchEvent
+from trueline.records import Certificate
+from trueline.store.watch_log import WatchLog
+from trueline.store.writer import RankWriter, write_run_info
+
+MOST_LOOK_BACKS = 8
+"""Overflows whose calls are kept; the others are counted."""
+FORESEE_EVERY = 16
+"""Steps between two looks ahead."""
+
+
+class Watch:
+    """One watch; made by ``watch``. ``events`` are what it found so far, ``counts`` how much it has seen."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        options: WatchOptions,
+        framework: str,
+        analyst: Analyst,
+        on_overflow: Callable[[WatchEvent], None] | None = None,
+    ) -> None:
+        self.path = path
+        self.options = options
+        self.events: list[WatchEvent] = []
+        self.counts: dict[str, int] = {"steps": 0, "looks": 0, "overflows": 0, "meant": 0, "forecasts": 0}
+        self._framework = machine.chosen(framework)
+        self._analyst = analyst
+        self._on_overflow = on_overflow
+        self._clock: StepClock | None = None
+        self._watchers: list[LightWatcher] = []
+        self._watching: list[str] = []
+        self._log = WatchLog()
+        self._points = PointMaker(self._log)
+        self._suspicion = Suspicion()
+        self._writer: RankWriter | None = None
+        self._notebook: Notebook | None = None
+        self._look_back: LookBack | None = None
+        self._rank, self._world = 0, 1
+        self._told: list[WatchEvent] = []
+        self._bad_step = self._asked = -2
+        self._look_backs = 0
+        self._troubles = 0
+        self._finished = False
+
+    def __enter__(self) -> Watch:
+        return self.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def start(self) -> Watch:
+        """Begins to watch."""
+        if self._clock is not None or self._finished:
+            raise UsageError("this watch was started before; make a new one")
+        self._rank, self._world = self._framework.rank()
+        self._clock = StepClock(self.options.steps)
+        if self.options.ranks is not None and self._rank not in self.options.ranks:
+            self._finished = True
+            return self
+        if self.path is not None and not self._guarded(self._open, self.path):
+            self._finished = True
+            return self
+        self._framework.on_optimizer(self._optimizer_begins, self._optimizer_ends)
+        atexit.register(self.stop)
+        _running.add(self)
+        if self._clock.wanted:
+            self._open_eyes()
+        return self
+
+    def step(self) -> None:
+        """Tells that a training step ends here. Without it, steps end with ``optimizer.step()``."""
+        if not self._finished and self._clock is not None and self._clock.told():
+            self._turn()
+
+    def also(self, framework: str) -> None:
+        """Watches another framework too, which the program has only just imported."""
+        if self._finished or framework in self._framework.names:
+            return
+        self._framework.add(machine.adapter(framework))
+        if self._watchers:
+            self._open_eyes()
+
+    def stop(self) -> None:
+        """Ends the watch and finishes the Run."""
+        self._finish()
+        self._framework.off_optimizer()
+
+    def abandon(self) -> None:
+        """Lets go in a process that was forked from the watched one."""
+        if self._finished:
+            return
+        self._finished = True
+        atexit.unregister(self.stop)
+        for watcher in self._watchers:
+            watcher.abandon()
+        self._framework.off_optimizer()
+
+    # Steps.
+
+    def _optimizer_begins(self, optimizer: Any) -> None:
+        if self._finished or not self._watchers:
+            return
+        self._guarded(self._before_optimizer, optimizer)
+
+    def _before_optimizer(self, optimizer: Any) -> None:
+        """The gradients are there, and the parameters still what the calls were given: the best time to look."""
+        for watcher in self._watchers:
+            watcher.optimizer_begins(optimizer)
+            self._take(watcher)
+
+    def _optimizer_ends(self, optimizer: Any) -> None:
+        if self._finished or self._clock is None:
+            return
+        for watcher in self._watchers:
+            self._guarded(watcher.optimizer_ends, optimizer)
+        if self._clock.found():
+            self._turn()
+
+    def _turn(self) -> None:
+        """A step has ended: look at what came of it; the program hears of it here, and nowhere else."""
+        clock = self._clock
+        assert clock is not None
+        if self._watchers:
+            self.counts["steps"] += 1
+            self._guarded(self._end_step, clock.now - 1)
+        if self._troubles >= MOST_TROUBLES:
+            warnings.warn(
+                "trueline stopped watching, the program goes on: too many faults", RuntimeWarning, stacklevel=3
+            )
+            self._finish()
+            return
+        if clock.wanted and not self._watchers:
+            self._guarded(self._open_eyes)
+        elif not clock.wanted and self._watchers:
+            self._guarded(self._close_eyes)
+        told, self._told = self._told, []
+        enough = self.options.overflow_nums
+        reached = enough is not None and self.counts["overflows"] >= enough
+        if reached or clock.over:
+            self._finish()
+        if self._on_overflow is not None:
+            for event in told:
+                self._on_overflow(event)
+        if reached and self.options.exit_after:
+            print(f"trueline: {enough} overflows, ending the program ({self.path})", file=sys.stderr)
+            raise SystemExit(0)
+
+    def _end_step(self, step: int) -> None:
+        for watcher in self._watchers:
+            watcher.end_step(step)
+            self._take(watcher)
+        if self.counts["steps"] % FORESEE_EVERY == 0:
+            self._look_ahead(step)
+
+    def _open_eyes(self) -> None:
+        """Has every framework watched that is not yet."""
+        options = LightOptions(self.options.rotation, self.options.hold, self.options.backward)
+        for name, watcher in self._framework.lights(options):
+            if name not in self._watching:
+                watcher.start()
+                self._watchers.append(watcher)
+                self._watching.append(name)
+
+    def _close_eyes(self) -> None:
+        closed, self._watchers, self._watching = self._watchers, [], []
+        for watcher in closed:
+            watcher.stop()
+        for watcher in closed:
+            self._take(watcher)
+
+    # What was seen.
+
+    def _take(self, watcher: LightWatcher) -> None:
+        """Looks that have arrived: into the log, and into question."""
+        for looks in watcher.poll():
+            self.counts["looks"] += len(looks.looks)
+            self._points.add(looks)
+            doubt = self._suspicion.of(looks)
+            if doubt is Doubt.PROBED:
+                self._probed(looks)
+            elif doubt is not Doubt.CLEAN and self._asked != looks.step:
+                self._asked = looks.step
+                self._found(watcher, looks, doubt)
+            if not looks.partial:
+                watcher.forget(looks.step)
+        if watcher.trouble:
+            self._troubles = max(self._troubles, sum(watcher.trouble.values()))
+
+    def _probed(self, looks: StepLooks) -> None:
+        self.counts["meant"] += 1
+        message = f"step {looks.step}: a loss scaler found infinities and skipped the step, as it should"
+        self._note(WatchEvent(EventKind.MEANT, looks.step, self._rank, message), told=False)
+
+    def _found(self, watcher: LightWatcher, looks: StepLooks, doubt: Doubt) -> None:
+        """A bad step: the first of several in a row is examined, the others are its consequence."""
+        follows = self._bad_step == looks.step - 1 and doubt is Doubt.BAD
+        if follows or self._look_backs >= MOST_LOOK_BACKS:
+            if doubt is not Doubt.CURIOUS:
+                words = ", as in the step before" if follows else ""
+                self._note(self._event(looks.step, f"step {looks.step}: {worst_of(looks)}{words}"), told=False)
+            return
+        run = self._run()
+        examination = watcher.examine(looks.step)
+        if self._look_back is None or self._writer is None or not examination.calls:
+            if doubt is Doubt.CURIOUS:
+                return
+            self._note(self._event(looks.step, f"step {looks.step}: {worst_of(looks)}; its calls are no longer held"))
+            return
+        self._look_backs += 1
+        self._look_back.write(examination)
+        self._writer.drain()
+        event = self._explain(run, looks, doubt)
+        if event is not None:
+            self._note(event)
+
+    def _explain(self, run: Path, looks: StepLooks, doubt: Doubt) -> WatchEvent | None:
+        """The event of an examined step; None where curiosity led to nothing."""
+        found = self._analyst.explain(run, self._rank, looks.step)
+        if found.birth is None and doubt is Doubt.CURIOUS:
+            return None
+        if found.meant and doubt is not Doubt.STUCK:
+            self.counts["meant"] += 1
+            return WatchEvent(EventKind.MEANT, looks.step, self._rank, found.message, str(run))
+        message = found.message or f"step {looks.step}: {worst_of(looks)}"
+        if doubt is Doubt.STUCK:
+            message = (
+                f"step {looks.step}: the loss scaler has skipped {self._suspicion.probes} steps in a row; {message}"
+            )
+        event = self._event(looks.step, message)
+        if found.birth is None:
+            return event
+        call = found.birth.call
+        return replace(event, api=call.api, call=call.name, module=call.module, source=call.source, birth=found.birth)
+
+    def _event(self, step: int, message: str) -> WatchEvent:
+        return WatchEvent(EventKind.OVERFLOW, step, self._rank, message, "" if self.path is None else str(self.path))
+
+    def _note(self, event: WatchEvent, *, told: bool = True) -> None:
+        """Counts an event and puts it on disk; ``told`` ones are said on standard error."""
+        self.events.append(event)
+        if event.kind is EventKind.OVERFLOW:
+            self._bad_step = event.step
+            self.counts["overflows"] += 1
+            self._told.append(event)
+        self._points.flush()
+        self._log.event(event_dict(event))
+        if not told or event.kind is EventKind.MEANT:
+            return
+        place = ""
+        if event.kind is EventKind.OVERFLOW and self.path is not None:
+            place = f" (see {self._analyst.put_down(self.path, self._rank, self.events)})"
+        rank = f"rank {self._rank}, " if self._world > 1 else ""
+        print(f"trueline: {rank}{event.message}{place}", file=sys.stderr, flush=True)
+
+    def _look_ahead(self, step: int) -> None:
+        self._points.flush()
+        for forecast, message in self._analyst.foresee(self._log, self._rank):
+            self.counts["forecasts"] += 1
+            call = forecast.call
+            event = WatchEvent(
+                EventKind.FORECAST, step, self._rank, message, "" if self.path is None else str(self.path), call.api,
+                call.name, call.module, call.source, forecast=forecast,
+            )  # fmt: skip
+            self._note(event)
+
+    # The Run.
+
+    def _run(self) -> Path:
+        """The folder of the Run, made now where no path was given."""
+        if self.path is None:
+            stamp = time.strftime("%Y%m%d-%H%M%S")
+            rank = f"-rank{self._rank}" if self._world > 1 else ""
+            self.path = Path(f"trueline-watch-{stamp}-{os.getpid()}{rank}").absolute()
+            self._open(self.path)
+        return self.path
+
+    def _open(self, path: Path) -> None:
+        """Begins the Run of this rank."""
+        path.mkdir(parents=True, exist_ok=True)
+        self._writer = RankWriter(path, self._rank)
+        write_run_info(path, run_info(self._framework, self._world, self.options.as_json()))
+        self._notebook = Notebook(self._writer)
+        self._look_back = LookBack(self._notebook, calls=self.options.look_back)
+        self._log.settle(self._writer.folder)
+
+    def _finish(self) -> None:
+        """Ends the watch; may run inside an optimizer's hook, which stays, asleep, until ``stop``."""
+        if self._finished or self._clock is None:
+            return
+        atexit.unregister(self.stop)
+        _running.discard(self)
+        for watcher in self._watchers:  # a program that breaks off in the middle of a step has most often a reason
+            self._guarded(watcher.end_step, self._clock.now)
+        self._guarded(self._close_eyes)
+        self._finished = True
+        self._points.flush()
+        self._log.event({"kind": "end", "counts": self.counts, "time": time.time()})
+        self._log.close()
+        if self._writer is None or self._notebook is None:
+            return
+        self._notebook.flush()
+        self._writer.drain()
+        self._notebook.flush()
+        self._writer.close(asdict(self._certify(self._notebook, self._writer)))
+
+    def _certify(self, notebook: Notebook, writer: RankWriter) -> Certificate:
+        tally = notebook.tally
+        return Certificate(
+            calls=dict(sorted(tally.calls.items())),
+            tensors=notebook.next_tensor(),
+            visits=tally.visits,
+            bytes_seen=tally.bytes_seen,
+            bytes_stored=writer.bytes_stored,
+            not_recorded=dict(sorted(tally.not_recorded.items())),
+            complete=not notebook.broken,
+            stopped_because=notebook.broken,
+        )
+
+    def _guarded(self, action: Callable[..., Any], *arguments: Any) -> bool:
+        """Does something of ours; a fault is noted, said once, and never the program's."""
+        try:
+            action(*arguments)
+        except Exception as error:
+            self._troubles += 1
+            if isinstance(error, UsageError) and self._writer is None:
+                raise
+            if self._troubles == 1:
+                text = f"trueline's watch has a fault, the program goes on: {type(error).__name__}: {error}"
+                warnings.warn(text, RuntimeWarning, stacklevel=4)
+            return False
+        return True
+
+
+_running: weakref.WeakSet[Watch] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for one in list(_running):
+        one.abandon()
+    _running.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,77 @@
+"""``run_overflow_check``: of every API in forward_info_{pid}.json that overflows, whether it had to.
+
+Each call is executed, and executed again in float64 on the same inputs. Where the exact result does not fit its dtype
+either, the overflow is normal; where it does, the kernel is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from trueline.compat.api_accuracy_checker.run_ut import imported
+from trueline.compat.command import EXIT_CLEAN, EXIT_FAILED, EXIT_FINDINGS, Parser, run_command
+from trueline.compat.places import say, torch_place
+from trueline.overflows import Birth, Nature
+from trueline.report.ptdbg_names import api_stem
+
+_SAID = {Nature.EXPECTED: "a normal overflow", Nature.ABNORMAL: "an abnormal overflow"}
+
+
+def parser() -> Parser:
+    options = Parser(
+        "run_overflow_check",
+        "Says of every API that overflows whether it had to.",
+        "run_overflow_check -forward ./forward_info_0.json",
+    )
+    options.add_argument("-forward", "--forward", required=True, metavar="FILE", help="forward_info_{pid}.json")
+    return options
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    return run_command(parser(), run, words)
+
+
+def run(options: argparse.Namespace) -> int:
+    from trueline.campaign.execute import execute
+    from trueline.diagnose.overflow import overflow
+    from trueline.replay.cases import cases_from_run
+
+    target, notice = torch_place()
+    say(notice)
+    with tempfile.TemporaryDirectory(prefix="trueline-overflow-check-") as scratch:
+        source = imported(Path(options.forward), "", Path(scratch) / "calls")
+        names = [case.calls[0] for case in cases_from_run(source).cases]
+        report = execute(source, target=target, out=Path(scratch) / "run")
+        found = overflow(Path(scratch) / "run", forecast=False)
+        order = _order(Path(scratch) / "run")
+    births: dict[str, Birth] = {}
+    for birth in found.births:
+        if birth.call.name in order:  # of the forward direction, which is what the file holds
+            births.setdefault(names[order[birth.call.name]], birth)
+    for name in names:
+        print(_sentence(name, births.get(name)))
+    print(f"{report.returned} of {report.cases} APIs ran on {target}; {len(births)} overflow")
+    if not report.returned:
+        return EXIT_FAILED
+    return EXIT_FINDINGS if any(one.nature is Nature.ABNORMAL for one in births.values()) else EXIT_CLEAN
+
+
+def _order(run: Path) -> dict[str, int]:
+    """The name of a call of the replay -> which case it is."""
+    from trueline.records import Phase
+    from trueline.store import open_run
+
+    with open_run(run) as opened:
+        calls = [call.name for call in opened.rank(0).trace() if call.phase is Phase.FORWARD]
+    return {name: place for place, name in enumerate(calls)}
+
+
+def _sentence(call: str, birth: Birth | None) -> str:
+    api, _, number = call.rpartition(".")[0].rpartition(".")
+    name = "*".join((*api_stem(api), number))
+    if birth is None:
+        return f"[{name}] does not overflow"
+    return f"[{name}] is {_SAID.get(birth.nature, f'an overflow, {birth.nature.value}')}: {birth.why}"

@@ -1,0 +1,1 @@
+"""PaddleAPITest: ``engineV2.py`` and ``tools`` as its document calls them."""

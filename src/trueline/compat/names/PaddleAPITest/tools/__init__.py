@@ -1,0 +1,1 @@
+"""``retest_remover.py`` and ``tol_csv_stat.py``."""

@@ -1,0 +1,1 @@
+"""``cd paddleapex/apex``: the commands of PaddleAPEX."""

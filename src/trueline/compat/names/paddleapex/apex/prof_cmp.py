@@ -1,0 +1,10 @@
+"""``python prof_cmp.py``, as it is called in its document."""
+
+from __future__ import annotations
+
+import sys
+
+from trueline.compat.paddleapex.timed import main_time
+
+if __name__ == "__main__":
+    sys.exit(main_time())

@@ -1,0 +1,1 @@
+"""The configuration of the Tracer lies in ``configs``."""

@@ -1,0 +1,252 @@
+"""Writes the calls of another tool into one rank of a Run.
+
+Tensors that were kept are stored and measured as a capture would measure them. Of the others only max, min, mean and
+norm are known: their statistics have no sketch (NaN), so that nothing compares them element by element, and say of NaN
+and infinity only that there are some.
+
+Those tools write every tensor of every call to a file of its own, also the output of one call that is the input of the
+next. Tensors of the same content get the same number here, as the memory they were; constants and small ones do not,
+which may be alike by chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from trueline.dtypes import DType, dtype_named
+from trueline.formats.foreign import ForeignCall, ForeignTensor, Summary
+from trueline.numerics import cpu
+from trueline.numerics.layout import DESCRIPTOR, STATISTICS
+from trueline.records import Certificate, Level, Phase
+from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, PHASES, ROLES, VISIT_COLUMNS, Batch, Payload
+from trueline.store.writer import RankWriter
+from trueline.tree import Tree
+
+Array = np.ndarray[Any, Any]
+
+_TELLING = 16
+"""Fewer elements than this may be alike by chance."""
+
+
+_FRAMEWORK_FILES = tuple(
+    f"{home}-packages/{name}/" for home in ("site", "dist") for name in ("torch", "torch_npu", "paddle")
+)
+
+
+class IncomingCalls:
+    """Adds calls, in order, to one rank of a Run."""
+
+    def __init__(self, writer: RankWriter) -> None:
+        self._writer = writer
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._defined: Counter[str] = Counter()
+        self._fresh: dict[str, list[list[Any]]] = {}
+        self._known: dict[object, int] = {}
+        self._forward: dict[tuple[object, ...], tuple[int, int]] = {}
+        self._nth: Counter[tuple[int, str, Phase]] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.not_recorded: Counter[str] = Counter()
+        self.remarks: Counter[str] = Counter()
+        self.calls = self.tensors = self.visits = self.bytes_seen = 0
+        self.stored = 0
+
+    def add(self, call: ForeignCall, step: int) -> None:
+        """One call of a step."""
+        batch = _Tensors()
+        visits = [
+            [self.calls, place, ROLES.index(role), self._tensor(tensor, batch), self._layout(tensor)]
+            for place, (role, tensor) in enumerate(call.tensors)
+        ]
+        row = self._call(call, step)
+        self.visits += len(visits)
+        definitions, self._fresh = self._fresh, {}
+        self._writer.submit(
+            Batch(
+                definitions=definitions,
+                calls=np.array([row], dtype=np.int64),
+                visits=np.array(visits, dtype=np.int64).reshape(-1, len(VISIT_COLUMNS)),
+                statistics=batch.statistics if batch.rows else None,
+                missing=batch.missing,
+                payloads=batch.payloads,
+            )
+        )
+
+    def certificate(self) -> Certificate:
+        return Certificate(
+            calls=dict(self.counts),
+            tensors=self.tensors,
+            visits=self.visits,
+            bytes_seen=self.bytes_seen,
+            bytes_stored=self._writer.bytes_stored,
+            not_recorded=dict(self.not_recorded),
+        )
+
+    def _call(self, call: ForeignCall, step: int) -> list[int]:
+        key = (step, call.level, call.api, call.module if call.level is Level.MODULE else "", call.index)
+        forward, nth = NONE, call.index
+        if call.phase is Phase.BACKWARD and key in self._forward:
+            forward, nth = self._forward[key]
+        elif call.level is Level.MODULE:
+            # Those tools count the calls of each module; a Run counts those of each class.
+            nth = self._nth[step, call.api, call.phase]
+            self._nth[step, call.api, call.phase] += 1
+        if call.phase is Phase.FORWARD:
+            self._forward[key] = (self.calls, nth)
+        row = {
+            "id": self.calls,
+            "level": LEVELS.index(call.level),
+            "phase": PHASES.index(call.phase),
+            "api": self._name(call.api),
+            "nth": nth,
+            "step": step,
+            "module": self._define("modules", repr((call.module, call.module_class)), [call.module, call.module_class]),
+            "context": self._name(call.context),
+            "thread": 0,
+            "forward": forward,
+            "arguments": self._tree(call.arguments),
+            "result": self._tree(call.result),
+            "raised": NONE,
+            "stack": self._stack(call),
+        }
+        self.calls += 1
+        self.counts[f"{call.level.value} {call.phase.value}"] += 1
+        return [row[column] for column in CALL_COLUMNS]
+
+    def _tensor(self, tensor: ForeignTensor, batch: _Tensors) -> int:
+        """The number of a tensor; what is known of it goes into the batch if it is new."""
+        if tensor.fetch is not None:
+            array, dtype, remark = tensor.fetch()
+            tensor.dtype = dtype.name  # what lies there counts, not what the dump says
+            if remark:
+                self.remarks[remark] += 1
+            array = np.ascontiguousarray(array).reshape(array.shape)
+            row = _measure(array, dtype)
+            self.bytes_seen += array.nbytes
+            likeness = _likeness(tensor, row, ("digest", int(row["digest"])))
+            number, fresh = self._number(likeness)
+            if fresh:
+                batch.keep(number, row, array, tensor)
+                self.stored += array.nbytes
+            return number
+        digest = _digest_of(tensor.checksum)
+        if digest or (tensor.summary is not None and not tensor.summary.empty):
+            row = _from_summary(tensor, digest)
+            content = ("checksum", digest) if digest else _values(tensor.summary or Summary())
+            number, fresh = self._number(_likeness(tensor, row, content))
+            if fresh:
+                batch.numbers.append(number)
+                batch.rows.append(row)
+            return number
+        number, _ = self._number(None)
+        reason = tensor.missing or "the dump keeps neither numbers nor statistics of it"
+        batch.missing.append((number, reason))
+        self.not_recorded[reason if not tensor.missing else "a file of the dump is missing"] += 1
+        return number
+
+    def _number(self, likeness: object) -> tuple[int, bool]:
+        found = self._known.get(likeness) if likeness is not None else None
+        if found is not None:
+            return found, False
+        number = self.tensors
+        self.tensors += 1
+        if likeness is not None:
+            self._known[likeness] = number
+        return number, True
+
+    def _layout(self, tensor: ForeignTensor) -> int:
+        strides = [math.prod(tensor.shape[place + 1 :]) for place in range(len(tensor.shape))]
+        layout = [tensor.dtype, list(tensor.shape), strides, tensor.device, int(tensor.requires_grad)]
+        return self._define("layouts", repr(layout), layout)
+
+    def _stack(self, call: ForeignCall) -> int:
+        if not call.stack:
+            return NONE
+        # Those tools keep the frames of the framework too; a Run says where in the user's code a call was made.
+        own = [frame for frame in call.stack if not any(part in frame.file for part in _FRAMEWORK_FILES)]
+        frames = [[frame.file, frame.line, frame.function] for frame in own or call.stack]
+        return self._define("stacks", repr(frames), [frames])
+
+    def _name(self, text: str) -> int:
+        return self._define("names", text, [text])
+
+    def _tree(self, tree: Tree) -> int:
+        return self._define("trees", repr(tree), [tree])
+
+    def _define(self, table: str, key: str, row: list[Any]) -> int:
+        number = self._numbers.get((table, key))
+        if number is None:
+            number = self._numbers[table, key] = self._defined[table]
+            self._defined[table] += 1
+            self._fresh.setdefault(table, []).append([number, *row])
+        return number
+
+
+class _Tensors:
+    """What is new of the tensors of one call."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.rows: list[Any] = []
+        self.payloads: list[Payload] = []
+        self.missing: list[tuple[int, str]] = []
+
+    def keep(self, number: int, row: Any, array: Array, tensor: ForeignTensor) -> None:
+        self.numbers.append(number)
+        self.rows.append(row)
+        content = memoryview(array.reshape(-1).view(np.uint8).data)
+        self.payloads.append(Payload(number, tensor.dtype, tensor.shape, lambda: content))
+
+    def statistics(self) -> tuple[Any, Any]:
+        return np.array(self.numbers, dtype=np.int64), np.array(self.rows, dtype=STATISTICS)
+
+
+def _measure(array: Array, dtype: DType) -> Any:
+    """One STATISTICS row, with digest."""
+    rows = np.zeros(1, dtype=STATISTICS)
+    descriptors = np.zeros(1, dtype=DESCRIPTOR)
+    descriptors[0] = cpu.describe(array.reshape(-1), dtype)[0]
+    cpu.reduce_batch(descriptors, rows, digest=True)
+    return rows[0]
+
+
+def _digest_of(checksum: str) -> int:
+    """A checksum of another tool as a digest, which only says whether two are the same; 0 where there is none. The
+    length goes in, so that those of two kinds are never taken for one another."""
+    try:
+        value = int(checksum, 16)
+    except ValueError:
+        return 0
+    return (value ^ (len(checksum) << 56)) & ((1 << 63) - 1) or 1
+
+
+def _from_summary(tensor: ForeignTensor, digest: int) -> Any:
+    """A STATISTICS row from four numbers: no sketch, at most a checksum; of NaN and infinity that there are some."""
+    summary = tensor.summary or Summary()
+    found = _values(summary)
+    row = np.zeros(1, dtype=STATISTICS)
+    row["count"] = math.prod(tensor.shape) * (2 if dtype_named(tensor.dtype).is_complex else 1)
+    for name, value in zip(("maximum", "minimum", "mean", "norm"), found, strict=True):
+        row[name] = value if value is not None and math.isfinite(value) else math.nan
+    known = [value for value in found if value is not None]
+    row["nan"] = int(any(math.isnan(value) for value in known))
+    row["positive_infinity"] = int(summary.maximum == math.inf)
+    row["negative_infinity"] = int(summary.minimum == -math.inf)
+    row["exponent_min"], row["exponent_max"] = 0, -1
+    row["sketch"] = math.nan
+    row["digest"] = digest
+    return row[0]
+
+
+def _values(summary: Summary) -> tuple[float | None, float | None, float | None, float | None]:
+    return summary.maximum, summary.minimum, summary.mean, summary.norm
+
+
+def _likeness(tensor: ForeignTensor, row: Any, content: tuple[object, ...]) -> object:
+    """By what two tensors are known to be the same; None where being alike says nothing."""
+    if row["count"] < _TELLING or not (content[0] == "checksum" or row["minimum"] < row["maximum"]):
+        return None
+    return (tensor.dtype, int(row["count"]), tensor.shape if content[0] != "digest" else (), *content)

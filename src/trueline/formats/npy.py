@@ -1,0 +1,88 @@
+"""numpy's ``.npy`` files, read without trusting them and written as numpy does.
+
+The header is a Python literal; it is parsed as one, never evaluated. Arrays of objects are refused, and the size that
+the header promises must be the size that the file has. What is read is mapped, so that nothing is copied.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trueline.dtypes import DTYPES, DType
+from trueline.formats.limits import MOST_TENSOR_BYTES, plain_file, refuse, shape_of
+
+Array = np.ndarray[Any, Any]
+
+MAGIC = b"\x93NUMPY"
+_MOST_HEADER = 1 << 16
+_KINDS = {"f2": "float16", "f4": "float32", "f8": "float64", "b1": "bool", "c8": "complex64", "c16": "complex128"}
+_KINDS |= {f"i{size}": f"int{8 * size}" for size in (1, 2, 4, 8)} | {
+    f"u{size}": f"uint{8 * size}" for size in (1, 2, 4, 8)
+}
+
+
+def dtype_of(code: Any, path: object) -> tuple[np.dtype[Any], DType]:
+    """numpy's type and ours for a type code like ``<f4``; only plain numbers are known."""
+    if not isinstance(code, str) or code[1:] not in _KINDS or code[:1] not in ("<", ">", "|", "="):
+        refuse(path, f"its elements are of type {str(code)[:40]!r}, which is not a plain number")
+    return np.dtype(code), DTYPES[_KINDS[code[1:]]]
+
+
+def read_npy(path: Path) -> tuple[Array, DType]:
+    """The array in a file, mapped and read only, and its type."""
+    size = plain_file(path)
+    with open(path, "rb") as file:
+        start = file.read(12)
+        if start[:6] != MAGIC:
+            refuse(path, "it is not a .npy file")
+        version = start[6] if len(start) > 6 else 0
+        if version not in (1, 2, 3):
+            refuse(path, f"it is a .npy file of version {version}; versions 1 to 3 are known")
+        form, width = ("<H", 2) if version == 1 else ("<I", 4)
+        if len(start) < 8 + width:
+            refuse(path, "it ends in its header")
+        length = struct.unpack(form, start[8 : 8 + width])[0]
+        begin = 8 + width
+        if length > _MOST_HEADER or begin + length > size:
+            refuse(path, "it ends in its header" if length <= _MOST_HEADER else "its header is absurdly long")
+        file.seek(begin)
+        text = file.read(length)
+    header = _header(text, path)
+    numpy_type, dtype = dtype_of(header["descr"], path)
+    shape = shape_of(header["shape"], path)
+    return _mapped(path, numpy_type, shape, header["fortran_order"] is True, begin + length, size), dtype
+
+
+def _header(text: bytes, path: Path) -> dict[str, Any]:
+    try:
+        found = ast.literal_eval(text.decode("ascii").strip())  # names of fields may be more, but those are refused
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        refuse(path, "its header cannot be read")
+    if not isinstance(found, dict) or set(found) != {"descr", "fortran_order", "shape"}:
+        refuse(path, "its header does not say type, order and shape")
+    return found
+
+
+def _mapped(path: Path, numpy_type: np.dtype[Any], shape: tuple[int, ...], fortran: bool, at: int, size: int) -> Array:
+    needed = math.prod(shape) * numpy_type.itemsize
+    if needed > MOST_TENSOR_BYTES:
+        refuse(path, f"an array of shape {list(shape)} would take {needed:,} bytes")
+    if at + needed != size:
+        refuse(path, f"its header promises {needed:,} bytes of numbers and it has {size - at:,}", "was it cut off?")
+    if not needed:
+        return np.empty(shape, numpy_type.newbyteorder("<"))
+    array: Array = np.memmap(path, numpy_type, "r", at, shape, "F" if fortran else "C")
+    if numpy_type.byteorder == ">":
+        array = array.astype(numpy_type.newbyteorder("<"))
+    return np.asarray(array)
+
+
+def write_npy(path: Path, array: Array) -> None:
+    with open(path, "xb") as file:
+        np.lib.format.write_array(file, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)

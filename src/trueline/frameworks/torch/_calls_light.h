@@ -1,0 +1,1062 @@
+/* The light watch: what ``light_calls.LightWatch`` does for every call of the Python API.
+ *
+ * A call leaves one tuple in a list (an *entry*, see light_calls.py), which holds what it was given and gave; nothing is
+ * flattened, numbered or written. Of its outputs those whose turn it is are looked at: in CPU memory at once, on a
+ * device by a row in a table that Python sends off. At the graph nodes of its outputs a LightHook waits for their
+ * gradients; in CPU memory all of those are read, and all but the youngest let go of as long as they are good. The
+ * interpreter's lock is held all the time.
+ */
+#ifndef TRUELINE_CALLS_LIGHT_H
+#define TRUELINE_CALLS_LIGHT_H
+
+#include <time.h>
+
+#include "_calls_flatten.h"
+#include "_calls_modules.h"
+#include "_calls_torch.h"
+#include "_calls_trait.h"
+#include "_look_api.h"
+#include "_table.h"
+
+#define ON_CPU 0 /* what torch's C interface calls the CPU */
+#define SITE_WORDS 6
+#define FEW_OUTPUTS 2
+#define MOST_RECENT 256
+#define FEW_ZEROS 8
+
+enum { C_NONE, C_OPTIMIZER, C_BACKWARD };         /* light_calls: contexts */
+enum { AS_OUTPUT, AS_INPUT, AS_GRADIENT };        /* light_calls: parts */
+enum { SINK_NONE = 0, SINK_SCALER = 4 };          /* light.Sink */
+
+typedef struct { /* light_looks.RAW */
+    int64_t call, key;
+    int64_t counts[7];
+    double extremes[2];
+} LightRow;
+
+typedef void (*LightReader)(const uint64_t *descriptor, void *row);
+
+/* Objects of ``light_calls.LightWatch``, by the names under which the constructor takes them. */
+#define LIGHT_FIELDS(DO)                                                                                               \
+    DO(notebook) DO(threads) DO(entries) DO(enter_site) DO(finder) DO(elsewhere) DO(table_full)        \
+    DO(over_limit) DO(backward_begins) DO(look) DO(no_torch_function) DO(waiting) DO(device_full) DO(stream_of)
+
+typedef struct {
+    PyObject_HEAD
+#define DECLARE(name) PyObject *name;
+    LIGHT_FIELDS(DECLARE)
+#undef DECLARE
+    PyObject *scaler; /* the trait of the call by which a loss scaler looks at gradients; or NULL */
+    PyTypeObject *hook_type;
+    const LookApi *api;
+    LightReader read;
+    LightRow *table;
+    Py_ssize_t used, room;
+    uint64_t *device_rows; /* descriptors of tensors that wait to be read by their device */
+    int64_t *device_keys;  /* of each, the call, the key and the version */
+    Py_ssize_t device_used, device_room;
+    int device_type, device_index; /* the CPU where its tensors are to be read later too, as those of a device */
+    unsigned long long stream;
+    PyCFunction ask_stream;
+    PyObject *device; /* its number, as Python's */
+    long long epoch, rotation, turn, held, limit, task, nanoseconds, backward;
+    long long next_number; /* of a call */
+    char looking;
+    char alarm; /* whether a gradient of this step was bad: from then on all are kept */
+    long long window; /* bytes of gradients in CPU memory that are kept, the youngest */
+    struct {
+        PyObject *holder; /* a list with the gradients in it */
+        int64_t bytes;
+    } recent[MOST_RECENT];
+    Py_ssize_t first_recent, recent_count;
+    int64_t recent_bytes;
+    Table sites;
+} LightRecorder;
+
+typedef struct {
+    Py_ssize_t position, leaf;
+} LightPlace;
+
+/* Not known to the garbage collector, as Hook. */
+typedef struct {
+    PyObject_HEAD
+    LightRecorder *recorder;
+    int64_t number, site;
+    Py_ssize_t count, room;
+    LightPlace *places, few[FEW_OUTPUTS];
+} LightHook;
+
+static PyObject *N_register_prehook;
+
+/* ---- the recorder's life ---- */
+
+static int light_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    LightRecorder *self = (LightRecorder *)object;
+    Py_VISIT(Py_TYPE(object));
+#define VISIT(name) Py_VISIT(self->name);
+    LIGHT_FIELDS(VISIT)
+#undef VISIT
+    Py_VISIT(self->scaler);
+    Py_VISIT(self->device);
+    Py_VISIT(self->hook_type);
+    return 0;
+}
+
+/* Leaves what is recent to whoever else holds it. */
+static void forget_recent(LightRecorder *self)
+{
+    while (self->recent_count) {
+        PyObject *holder = self->recent[self->first_recent].holder;
+        self->recent[self->first_recent].holder = NULL;
+        self->first_recent = (self->first_recent + 1) % MOST_RECENT;
+        self->recent_count--;
+        Py_XDECREF(holder);
+    }
+    self->recent_bytes = 0;
+}
+
+static int light_clear(PyObject *object)
+{
+    LightRecorder *self = (LightRecorder *)object;
+    self->looking = 0;
+#define CLEAR(name) Py_CLEAR(self->name);
+    LIGHT_FIELDS(CLEAR)
+#undef CLEAR
+    Py_CLEAR(self->scaler);
+    Py_CLEAR(self->device);
+    Py_CLEAR(self->hook_type);
+    forget_recent(self);
+    return 0;
+}
+
+static void light_dealloc(PyObject *object)
+{
+    PyObject_GC_UnTrack(object);
+    light_clear(object);
+    table_free(&((LightRecorder *)object)->sites);
+    free_object(object);
+}
+
+/* ---- looking ---- */
+
+static int light_tell(PyObject *callback)
+{
+    PyObject *done = PyObject_CallFunctionObjArgs(callback, NULL);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static long long light_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (long long)now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* What a look is called: see light_looks.key_of. */
+static int64_t light_key(int64_t site, int part, Py_ssize_t leaf, int dtype, int sink)
+{
+    return ((((site * 4 + part) * 256 + (int64_t)leaf) * 32 + dtype) * 8) + sink;
+}
+
+static int look_by_python(LightRecorder *self, PyObject *tensor, int64_t call, int64_t site, int part, Py_ssize_t leaf,
+                          int sink)
+{
+    PyObject *done = PyObject_CallFunction(self->elsewhere, "OLLini", tensor, (long long)call, (long long)site, part, leaf,
+                                           sink);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* A group is read on the stream that its tensors were made on: another stream begins another group. */
+static int follow_light_stream(LightRecorder *self)
+{
+    if (self->ask_stream == NULL)
+        return 0;
+    PyObject *answer = self->ask_stream(NULL, self->device);
+    unsigned long long stream = answer == NULL ? 0 : PyLong_AsUnsignedLongLongMask(answer);
+    Py_XDECREF(answer);
+    if (PyErr_Occurred())
+        return -1;
+    if (stream == self->stream)
+        return 0;
+    int failed = self->device_used ? light_tell(self->device_full) : 0;
+    self->stream = stream;
+    return failed;
+}
+
+/* Lets a row of DESCRIPTOR name its elements in the order in which they lie, which is all the same to a look: most that
+ * are not contiguous then are. One that repeats its elements stays as it is. */
+static void order_row(uint64_t *row)
+{
+    int64_t shape[6], strides[6], *sizes = (int64_t *)row + 3, *steps = (int64_t *)row + 9;
+    int ndim = (int)(row[2] >> 32), kept = 0;
+    if (ndim < 2)
+        return;
+    for (int dim = 0; dim < ndim; dim++) {
+        int at = dim;
+        if (steps[dim] <= 0)
+            return;
+        for (; at > 0 && strides[at - 1] < steps[dim]; at--) {
+            shape[at] = shape[at - 1];
+            strides[at] = strides[at - 1];
+        }
+        shape[at] = sizes[dim];
+        strides[at] = steps[dim];
+    }
+    for (int dim = 1; dim < ndim; dim++) {
+        if (strides[kept] == shape[dim] * strides[dim]) {
+            shape[kept] *= shape[dim];
+        } else {
+            shape[++kept] = shape[dim];
+        }
+        strides[kept] = strides[dim];
+    }
+    memcpy(sizes, shape, (size_t)(kept + 1) * sizeof *sizes);
+    memcpy(steps, strides, (size_t)(kept + 1) * sizeof *steps);
+    row[2] = (row[2] & 0xffffffffu) | (uint64_t)(kept + 1) << 32;
+}
+
+static int look_on_device(LightRecorder *self, PyObject *tensor, const Described *described, int64_t call, int64_t key)
+{
+    if (follow_light_stream(self) < 0 ||
+        (self->device_used == self->device_room && light_tell(self->device_full) < 0))
+        return -1;
+    if (self->device_used >= self->device_room) {
+        PyErr_SetString(PyExc_RuntimeError, "the table of a device was not sent off");
+        return -1;
+    }
+    if (PyList_Append(self->waiting, tensor) < 0)
+        return -1;
+    Py_ssize_t at = self->device_used++;
+    memcpy(self->device_rows + at * DESCRIPTOR_WORDS, described->row, sizeof described->row);
+    order_row(self->device_rows + at * DESCRIPTOR_WORDS);
+    self->device_keys[3 * at] = call;
+    self->device_keys[3 * at + 1] = key;
+    self->device_keys[3 * at + 2] = described->version;
+    return 0;
+}
+
+/* Whether a tensor is read at once, where it lies. */
+static int is_here(const LightRecorder *self, const Described *described)
+{
+    return described->device_type == ON_CPU && self->device_type != ON_CPU;
+}
+
+static int look_described(LightRecorder *self, PyObject *tensor, const Described *described, int64_t call, int64_t site,
+                          int part, Py_ssize_t leaf, int sink)
+{
+    if (described->is_exact || leaf > 255)
+        return 0;
+    int64_t key = light_key(site, part, leaf, described->code, sink);
+    if (!is_here(self, described)) {
+        if (described->device_type == self->device_type && described->device_index == self->device_index)
+            return look_on_device(self, tensor, described, call, key);
+        return look_by_python(self, tensor, call, site, part, leaf, sink);
+    }
+    if (self->used == self->room && light_tell(self->table_full) < 0)
+        return -1;
+    if (self->used >= self->room) {
+        PyErr_SetString(PyExc_RuntimeError, "the table of looks was not taken");
+        return -1;
+    }
+    LightRow *row = &self->table[self->used++];
+    row->call = call;
+    row->key = key;
+    long long begun = light_clock();
+    self->read(described->row, row->counts);
+    self->nanoseconds += light_clock() - begun;
+    return 0;
+}
+
+static int look_plainly(LightRecorder *self, PyObject *tensor, int64_t call, int64_t site, int part, Py_ssize_t leaf,
+                        int sink)
+{
+    Described described;
+    int known = self->api->describe(self->look, tensor, &described);
+    if (known <= 0)
+        return known < 0 ? -1 : look_by_python(self, tensor, call, site, part, leaf, sink);
+    return look_described(self, tensor, &described, call, site, part, leaf, sink);
+}
+
+/* ---- tensors in arguments ---- */
+
+/* Appends the tensors in a value; ``lists`` is set where there is a list, which the program may change later. */
+static int gather_leaves(PyObject *value, Leaves *leaves, int *lists, int depth)
+{
+    PyTypeObject *kind = Py_TYPE(value);
+    if ((PyObject *)kind == tensor_type || (PyObject *)kind == parameter_type)
+        return add_leaf(leaves, value);
+    if (value == Py_None || kind == &PyLong_Type || kind == &PyFloat_Type || kind == &PyBool_Type ||
+        kind == &PyUnicode_Type || kind == &PySlice_Type || value == Py_Ellipsis || (PyObject *)kind == size_type ||
+        (PyObject *)kind == dtype_type || (PyObject *)kind == format_type)
+        return 0;
+    int is_tuple = kind == &PyTuple_Type;
+    if ((is_tuple || kind == &PyList_Type) && depth < MOST_NESTED) {
+        *lists |= !is_tuple;
+        for (Py_ssize_t i = 0; i < (is_tuple ? PyTuple_Size(value) : PyList_Size(value)); i++)
+            if (gather_leaves(is_tuple ? PyTuple_GetItem(value, i) : PyList_GetItem(value, i), leaves, lists, depth + 1) < 0)
+                return -1;
+        return 0;
+    }
+    PyObject *found = PyList_New(0);
+    PyObject *key = found == NULL ? NULL : PyObject_CallFunctionObjArgs(flatten_other, value, (PyObject *)kind, found, NULL);
+    int failed = key == NULL || add_leaves(leaves, found) < 0;
+    Py_XDECREF(found);
+    Py_XDECREF(key);
+    return failed ? -1 : 0;
+}
+
+/* The same arguments with their own copies of lists, as far as those lie on top; a new reference. */
+static PyObject *own_lists(PyObject *args)
+{
+    Py_ssize_t count = PyTuple_Size(args);
+    PyObject *own = PyTuple_New(count);
+    for (Py_ssize_t i = 0; own != NULL && i < count; i++) {
+        PyObject *item = PyTuple_GetItem(args, i);
+        if (PyList_CheckExact(item)) {
+            item = PyList_GetSlice(item, 0, PyList_Size(item));
+        } else {
+            Py_INCREF(item);
+        }
+        if (item == NULL || PyTuple_SetItem(own, i, item) < 0)
+            Py_CLEAR(own);
+    }
+    return own;
+}
+
+/* ---- one call ---- */
+
+typedef struct {
+    Trait *trait; /* borrowed */
+    int64_t nth, number, site;
+    int mutates, lists;
+    Leaves inputs;
+    Words marks; /* of the inputs: version and place each */
+} LightOpen;
+
+/* Versions as bytes; most are all zero, and share one object. */
+static PyObject *versions_of(const Words *marks)
+{
+    static PyObject *zeros[FEW_ZEROS];
+    Py_ssize_t count = (Py_ssize_t)marks->count / 2;
+    int64_t some = 0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        some |= marks->at[2 * i];
+    if (some == 0 && count < FEW_ZEROS) {
+        static const int64_t nothing[FEW_ZEROS];
+        if (zeros[count] == NULL)
+            zeros[count] = PyBytes_FromStringAndSize((const char *)nothing, count * (Py_ssize_t)sizeof *nothing);
+        Py_XINCREF(zeros[count]);
+        return zeros[count];
+    }
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(int64_t));
+    char *at = bytes == NULL ? NULL : PyBytes_AsString(bytes);
+    for (Py_ssize_t i = 0; at != NULL && i < count; i++)
+        memcpy(at + i * (Py_ssize_t)sizeof(int64_t), &marks->at[2 * i], sizeof(int64_t));
+    return bytes;
+}
+
+static int take_marks(LightRecorder *self, const Leaves *leaves, Words *marks)
+{
+    int64_t *at = more_words(marks, 2 * (size_t)leaves->count);
+    if (at == NULL)
+        return -1;
+    for (Py_ssize_t i = 0; i < leaves->count; i++) {
+        uint64_t place;
+        self->api->marks(self->look, leaves->at[i], &at[2 * i], &place);
+        at[2 * i + 1] = (int64_t)place;
+    }
+    return 0;
+}
+
+/* The number of the place in the program where this call is made; -1 with an error set on errors. */
+static int64_t find_site(LightRecorder *self, Trait *trait, int64_t nth, int64_t module, int64_t context)
+{
+    PyObject *frame = (PyObject *)PyEval_GetFrame(), *code = NULL, *last = NULL;
+    int64_t key[SITE_WORDS] = {(int64_t)(uintptr_t)trait, nth, module, context, 0, 0};
+    if (frame != NULL) {
+        Py_INCREF(frame);
+        code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
+        last = property_of(&((Finder *)self->finder)->last, frame);
+        key[4] = (int64_t)(uintptr_t)code;
+        key[5] = last == NULL ? -1 : PyLong_AsLongLong(last);
+        Py_XDECREF(last);
+        Py_DECREF(frame);
+    }
+    const int64_t *known = PyErr_Occurred() ? NULL : table_find(&self->sites, key, SITE_WORDS);
+    int64_t site = known != NULL ? known[0] : -1;
+    if (known == NULL && !PyErr_Occurred()) {
+        PyObject *answer = PyObject_CallFunction(self->enter_site, "OLLLO", trait, (long long)nth, (long long)module,
+                                                 (long long)context, code == NULL ? Py_None : code);
+        site = answer == NULL ? -1 : PyLong_AsLongLong(answer);
+        Py_XDECREF(answer);
+        if (PyErr_Occurred() || table_set(&self->sites, key, SITE_WORDS, site, 0) < 0)
+            site = -1;
+    }
+    Py_XDECREF(code);
+    return site;
+}
+
+static int light_turn(const LightRecorder *self, int64_t site)
+{
+    return site % self->rotation == self->turn;
+}
+
+/* Appends an entry; takes the reference to it. */
+static int keep_entry(LightRecorder *self, PyObject *entry)
+{
+    if (entry == NULL)
+        return -1;
+    PyObject_GC_UnTrack(entry); /* the list that holds it is known to the collector, and there are hundreds in a step */
+    int failed = PyList_Append(self->entries, entry);
+    Py_DECREF(entry);
+    if (failed == 0 && self->held > self->limit)
+        failed = light_tell(self->over_limit);
+    return failed;
+}
+
+static int begin_light(LightRecorder *self, LightOpen *call, PyObject *args, PyObject *kwargs)
+{
+    Trait *trait = call->trait;
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    if (gather_leaves(args, &call->inputs, &call->lists, 0) < 0)
+        return -1;
+    while (kwargs != Py_None && PyDict_Next(kwargs, &at, &name, &value))
+        if (gather_leaves(value, &call->inputs, &call->lists, 0) < 0)
+            return -1;
+    if (take_marks(self, &call->inputs, &call->marks) < 0)
+        return -1;
+    int64_t module, above;
+    const Thread *thread = this_thread((Threads *)self->threads);
+    if (thread == NULL || innermost(thread, &module, &above) < 0)
+        return -1;
+    if (trait->step != self->epoch) {
+        trait->step = self->epoch;
+        trait->count = 0;
+    }
+    call->nth = trait->count++;
+    int64_t context = thread->optimizer != -1 ? C_OPTIMIZER : have_doors() && doors.graph_task() != -1 ? C_BACKWARD : C_NONE;
+    call->site = find_site(self, trait, call->nth, module, context);
+    if (call->site < 0)
+        return -1;
+    call->number = self->next_number++;
+    if (!call->mutates || call->inputs.count == 0 || trait->hides_all || PyTuple_Size(trait->hidden) > 0)
+        return 0;
+    Described described; /* what an activation was before it is changed is known to nobody afterwards */
+    int known = self->api->describe(self->look, call->inputs.at[0], &described);
+    if (known <= 0 || !described.wants_grad || !is_here(self, &described))
+        return known < 0 ? -1 : 0;
+    return look_described(self, call->inputs.at[0], &described, call->number, call->site, AS_INPUT, 0, SINK_NONE);
+}
+
+/* A tuple of these; takes the references to them. NULL where one of them is. */
+static PyObject *tuple_of(PyObject **fields, size_t count)
+{
+    int failed = 0;
+    for (size_t i = 0; i < count; i++)
+        failed |= fields[i] == NULL;
+    PyObject *tuple = failed ? NULL : PyTuple_New((Py_ssize_t)count);
+    for (size_t i = 0; i < count; i++) {
+        if (tuple != NULL)
+            PyTuple_SetItem(tuple, (Py_ssize_t)i, fields[i]);
+        else
+            Py_XDECREF(fields[i]);
+    }
+    return tuple;
+}
+
+static PyObject *light_entry(LightRecorder *self, const LightOpen *call, PyObject *args, PyObject *kwargs, PyObject *result,
+                             const Leaves *outputs)
+{
+    Words after, given;
+    begin_words(&after);
+    begin_words(&given);
+    PyObject *entry = NULL, *own = NULL, *before = versions_of(&call->marks), *now = NULL, *made = NULL;
+    if (take_marks(self, outputs, &after) == 0 && (!call->mutates || take_marks(self, &call->inputs, &given) == 0))
+        made = versions_of(&after);
+    if (made != NULL && call->mutates) {
+        now = versions_of(&given);
+    } else {
+        now = Py_None;
+        Py_INCREF(now);
+    }
+    if (call->lists) {
+        own = own_lists(args);
+    } else {
+        own = args;
+        Py_INCREF(own);
+    }
+    const Thread *thread = this_thread((Threads *)self->threads);
+    if (before != NULL && made != NULL && now != NULL && own != NULL && thread != NULL) {
+        Py_INCREF(kwargs);
+        Py_INCREF(result);
+        PyObject_GC_UnTrack(own); /* held by the entry alone, as far as it matters, which is not tracked either */
+        PyObject *fields[] = {PyLong_FromLongLong(call->number),   PyLong_FromLongLong(call->site),
+                              PyLong_FromLongLong(thread->number), own, kwargs, result, before, now, made};
+        entry = tuple_of(fields, sizeof fields / sizeof *fields);
+    } else {
+        Py_XDECREF(own);
+        Py_XDECREF(before);
+        Py_XDECREF(now);
+        Py_XDECREF(made);
+    }
+    end_words(&after);
+    end_words(&given);
+    return entry;
+}
+
+/* ---- gradients ---- */
+
+static void light_hook_dealloc(PyObject *object)
+{
+    LightHook *self = (LightHook *)object;
+    Py_XDECREF(self->recorder);
+    if (self->places != self->few)
+        free(self->places);
+    free_object(object);
+}
+
+static int add_place(LightHook *hook, Py_ssize_t position, Py_ssize_t leaf)
+{
+    if (hook->count == hook->room) {
+        LightPlace *places = malloc((size_t)(4 * hook->room) * sizeof *places);
+        if (places == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        memcpy(places, hook->places, (size_t)hook->count * sizeof *places);
+        if (hook->places != hook->few)
+            free(hook->places);
+        hook->places = places;
+        hook->room *= 4;
+    }
+    hook->places[hook->count++] = (LightPlace){position, leaf};
+    return 0;
+}
+
+static LightHook *hook_at(LightRecorder *self, PyObject *node, const LightOpen *call)
+{
+    LightHook *hook = (LightHook *)new_object(self->hook_type);
+    if (hook == NULL)
+        return NULL;
+    Py_INCREF(hook->recorder = self);
+    hook->number = call->number;
+    hook->site = call->site;
+    hook->places = hook->few;
+    hook->room = FEW_OUTPUTS;
+    PyObject *done = PyObject_CallMethodObjArgs(node, N_register_prehook, hook, NULL);
+    if (done == NULL)
+        Py_CLEAR(hook);
+    Py_XDECREF(done);
+    return hook;
+}
+
+static int is_among(const Leaves *leaves, PyObject *tensor)
+{
+    for (Py_ssize_t i = 0; i < leaves->count; i++)
+        if (leaves->at[i] == tensor)
+            return 1;
+    return 0;
+}
+
+typedef struct {
+    PyObject *node;  /* held */
+    LightHook *hook; /* held */
+} LightEnd;
+
+/* Has the gradient of an output watched; several outputs may come from one node. */
+static int await_gradient(LightRecorder *self, const LightOpen *call, PyObject *tensor, Py_ssize_t leaf, LightEnd *end)
+{
+    PyObject *node = PyObject_GetAttr(tensor, N_grad_fn);
+    if (node == NULL || node == Py_None) {
+        Py_XDECREF(node);
+        return node == NULL ? -1 : 0;
+    }
+    if (node != end->node) {
+        Py_XDECREF(end->hook);
+        Py_XDECREF(end->node);
+        end->node = node;
+        end->hook = hook_at(self, node, call);
+        if (end->hook == NULL)
+            return -1;
+    } else {
+        Py_DECREF(node);
+    }
+    long long position = integer_at(tensor, N_output_nr);
+    return PyErr_Occurred() ? -1 : add_place(end->hook, (Py_ssize_t)position, leaf);
+}
+
+/* ---- the end of a call ---- */
+
+static int is_fresh(const LightOpen *call, uint64_t place)
+{
+    for (size_t i = 1; i < call->marks.count; i += 2)
+        if ((uint64_t)call->marks.at[i] == place)
+            return 0;
+    return 1;
+}
+
+static int end_outputs(LightRecorder *self, const LightOpen *call, const Leaves *outputs)
+{
+    int turn = light_turn(self, call->site), failed = 0;
+    LightEnd end = {NULL, NULL};
+    for (Py_ssize_t i = 0; i < outputs->count && !failed; i++) {
+        PyObject *tensor = outputs->at[i];
+        Described described;
+        int known = self->api->describe(self->look, tensor, &described);
+        int wanted = known > 0 ? described.wants_grad : known < 0 ? -1 : truth_at(tensor, N_requires_grad);
+        if (wanted < 0) {
+            failed = 1;
+        } else if (known == 0) {
+            failed = turn && look_by_python(self, tensor, call->number, call->site, AS_OUTPUT, i, SINK_NONE) < 0;
+        } else {
+            if (is_fresh(call, described.place))
+                self->held += described.numel * described.itemsize;
+            failed = turn && look_described(self, tensor, &described, call->number, call->site, AS_OUTPUT, i, SINK_NONE) < 0;
+        }
+        if (!failed && wanted && self->backward && (call->mutates || !is_among(&call->inputs, tensor)))
+            failed = await_gradient(self, call, tensor, i, &end) < 0;
+    }
+    Py_XDECREF(end.hook);
+    Py_XDECREF(end.node);
+    return failed ? -1 : 0;
+}
+
+/* What a loss scaler found lies in its second argument. */
+static int look_at_scaler(LightRecorder *self, const LightOpen *call, PyObject *args)
+{
+    if ((PyObject *)call->trait != self->scaler || PyTuple_Size(args) < 2)
+        return 0;
+    PyObject *found = PyTuple_GetItem(args, 1);
+    PyObject *kind = (PyObject *)Py_TYPE(found);
+    if (kind != tensor_type)
+        return 0;
+    return look_plainly(self, found, call->number, call->site, AS_INPUT, 1, SINK_SCALER);
+}
+
+static int end_light(LightRecorder *self, LightOpen *call, PyObject *args, PyObject *kwargs, PyObject *result)
+{
+    Leaves outputs;
+    int lists = 0;
+    begin_leaves(&outputs);
+    int failed = gather_leaves(result, &outputs, &lists, 0) < 0;
+    if (!failed && (call->inputs.count || outputs.count))
+        failed = end_outputs(self, call, &outputs) < 0 || look_at_scaler(self, call, args) < 0 ||
+                 keep_entry(self, light_entry(self, call, args, kwargs, result, &outputs)) < 0;
+    end_leaves(&outputs);
+    return failed ? -1 : 0;
+}
+
+/* Keeps what a call was given that raised; the error stays set. */
+static void light_raised(LightRecorder *self, LightOpen *call, PyObject *args, PyObject *kwargs)
+{
+    PyObject *type, *value, *traceback;
+    Leaves none;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    begin_leaves(&none);
+    PyObject *text = PyObject_Str(value == NULL ? Py_None : value);
+    PyObject *kind = type == NULL ? NULL : PyObject_GetAttrString(type, "__name__");
+    PyObject *message = text == NULL || kind == NULL ? NULL : PyUnicode_FromFormat("%U: %U", kind, text);
+    int failed = message == NULL || keep_entry(self, light_entry(self, call, args, kwargs, message, &none)) < 0;
+    Py_XDECREF(text);
+    Py_XDECREF(kind);
+    Py_XDECREF(message);
+    if (failed && report_trouble(self->notebook) < 0)
+        PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+}
+
+static PyObject *light_make(PyObject *function, PyObject *args, PyObject *kwargs)
+{
+    return PyObject_Call(function, args, kwargs == Py_None ? NULL : kwargs);
+}
+
+static PyObject *light_open(LightRecorder *self, LightOpen *call, PyObject *function, PyObject *args, PyObject *kwargs)
+{
+    if (begin_light(self, call, args, kwargs) < 0)
+        return report_trouble(self->notebook) < 0 ? NULL : light_make(function, args, kwargs);
+    PyObject *result = light_make(function, args, kwargs);
+    if (result == NULL)
+        light_raised(self, call, args, kwargs);
+    else if (self->looking && end_light(self, call, args, kwargs, result) < 0 && report_trouble(self->notebook) < 0)
+        Py_CLEAR(result);
+    return result;
+}
+
+static PyObject *light_record(LightRecorder *self, Trait *trait, PyObject *function, PyObject *args, PyObject *kwargs)
+{
+    if (!self->looking)
+        return light_make(function, args, kwargs);
+    LightOpen call = {.trait = trait, .mutates = may_change(trait, args, kwargs)};
+    if (call.mutates < 0) {
+        PyErr_Clear(); /* an argument that has no truth: the call itself will say so */
+        call.mutates = 1;
+    }
+    begin_leaves(&call.inputs);
+    begin_words(&call.marks);
+    PyObject *result = light_open(self, &call, function, args, kwargs);
+    end_leaves(&call.inputs);
+    end_words(&call.marks);
+    return result;
+}
+
+/* ---- gradients that arrive ---- */
+
+static PyObject *places_of(const LightHook *hook)
+{
+    PyObject *places = PyTuple_New(hook->count);
+    for (Py_ssize_t i = 0; places != NULL && i < hook->count; i++) {
+        PyObject *pair = Py_BuildValue("nn", hook->places[i].position, hook->places[i].leaf);
+        if (pair == NULL || PyTuple_SetItem(places, i, pair) < 0)
+            Py_CLEAR(places);
+    }
+    return places;
+}
+
+/* Lets go of the oldest of the recent gradients. */
+static int drop_oldest(LightRecorder *self)
+{
+    Py_ssize_t at = self->first_recent;
+    PyObject *holder = self->recent[at].holder;
+    self->recent[at].holder = NULL;
+    self->first_recent = (at + 1) % MOST_RECENT;
+    self->recent_count--;
+    self->recent_bytes -= self->recent[at].bytes;
+    self->held -= self->recent[at].bytes;
+    int failed = PyList_SetSlice(holder, 0, PY_SSIZE_T_MAX, NULL);
+    Py_DECREF(holder);
+    return failed;
+}
+
+/* Keeps gradients in CPU memory for a while: they have been read, and memory that is not given back costs the program
+ * more than the reading. */
+static int keep_recent(LightRecorder *self, PyObject *holder, int64_t bytes)
+{
+    if (self->alarm)
+        return 0;
+    while (self->recent_count && (self->recent_count == MOST_RECENT || self->recent_bytes + bytes > self->window))
+        if (drop_oldest(self) < 0)
+            return -1;
+    Py_ssize_t at = (self->first_recent + self->recent_count++) % MOST_RECENT;
+    Py_INCREF(self->recent[at].holder = holder);
+    self->recent[at].bytes = bytes;
+    self->recent_bytes += bytes;
+    return 0;
+}
+
+static int is_bad_row(const LightRow *row)
+{
+    return row->counts[1] || row->counts[2] || row->counts[3];
+}
+
+/* Every gradient in CPU memory is read; those that are bad, and those whose turn it is, leave a look. */
+static int read_gradient(LightRecorder *self, const Described *described, int64_t number, const LightHook *hook,
+                         Py_ssize_t leaf)
+{
+    if (described->is_exact)
+        return 0;
+    if (self->used == self->room && light_tell(self->table_full) < 0)
+        return -1;
+    if (self->used >= self->room) {
+        PyErr_SetString(PyExc_RuntimeError, "the table of looks was not taken");
+        return -1;
+    }
+    LightRow *row = &self->table[self->used];
+    long long begun = light_clock();
+    self->read(described->row, row->counts);
+    long long spent = light_clock() - begun;
+    int turn = light_turn(self, hook->site), bad = is_bad_row(row);
+    self->alarm |= (char)bad;
+    if (turn)
+        self->nanoseconds += spent;
+    if ((turn || bad) && leaf <= 255) {
+        row->call = number;
+        row->key = light_key(hook->site, AS_GRADIENT, leaf, described->code, SINK_NONE);
+        self->used++;
+    }
+    return 0;
+}
+
+/* Notes one gradient; adds its bytes to those that may be let go of soon, where it has been read. */
+static int note_gradient(LightRecorder *self, const LightHook *hook, int64_t number, const LightPlace *place,
+                         PyObject *gradients, Words *marks, int64_t *bytes, int *elsewhere)
+{
+    PyObject *gradient = PyTuple_GetItem(gradients, place->position);
+    Described described;
+    int64_t version = -1;
+    uint64_t storage = 0;
+    if (gradient == NULL)
+        return -1;
+    if (gradient != Py_None) {
+        int known = self->api->describe(self->look, gradient, &described), failed = known < 0;
+        self->api->marks(self->look, gradient, &version, &storage);
+        if (known > 0 && is_here(self, &described)) {
+            *bytes += described.numel * described.itemsize;
+            failed = read_gradient(self, &described, number, hook, place->leaf) < 0;
+        } else {
+            *elsewhere = 1;
+            if (known > 0)
+                self->held += described.numel * described.itemsize;
+            if (known > 0 && light_turn(self, hook->site))
+                failed = look_described(self, gradient, &described, number, hook->site, AS_GRADIENT, place->leaf, SINK_NONE) < 0;
+            else if (known == 0 && light_turn(self, hook->site))
+                failed = look_by_python(self, gradient, number, hook->site, AS_GRADIENT, place->leaf, SINK_NONE) < 0;
+        }
+        if (failed)
+            return -1;
+    }
+    return add_word(marks, version) < 0 || add_word(marks, (int64_t)storage) < 0 ? -1 : 0;
+}
+
+static int note_gradients(LightHook *self, PyObject *gradients, int64_t number, Words *marks, PyObject *holder)
+{
+    LightRecorder *recorder = self->recorder;
+    int64_t bytes = 0;
+    int elsewhere = 0;
+    for (Py_ssize_t i = 0; i < self->count; i++)
+        if (note_gradient(recorder, self, number, &self->places[i], gradients, marks, &bytes, &elsewhere) < 0)
+            return -1;
+    recorder->held += bytes;
+    return elsewhere ? 0 : keep_recent(recorder, holder, bytes);
+}
+
+static int tell_backward(LightHook *self)
+{
+    LightRecorder *recorder = self->recorder;
+    long long task = doors.graph_task();
+    if (task == recorder->task)
+        return 0;
+    recorder->task = task;
+    PyObject *done = PyObject_CallFunction(recorder->backward_begins, "L", (long long)self->number);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static int fire_light(LightHook *self, PyObject *gradients)
+{
+    LightRecorder *recorder = self->recorder;
+    if (tell_backward(self) < 0)
+        return -1;
+    int64_t number = recorder->next_number++;
+    Words marks;
+    begin_words(&marks);
+    PyObject *holder = PyList_New(1), *places = NULL, *versions = NULL, *entry = NULL;
+    if (holder != NULL) {
+        Py_INCREF(gradients);
+        PyList_SetItem(holder, 0, gradients);
+        if (note_gradients(self, gradients, number, &marks, holder) == 0) {
+            places = places_of(self);
+            versions = versions_of(&marks);
+        }
+    }
+    const Thread *thread = this_thread((Threads *)recorder->threads);
+    if (places != NULL && versions != NULL && thread != NULL)
+        entry = Py_BuildValue("LLLLOOO", (long long)number, (long long)self->site, thread->number, (long long)self->number,
+                              holder, places, versions);
+    Py_XDECREF(holder);
+    Py_XDECREF(places);
+    Py_XDECREF(versions);
+    end_words(&marks);
+    return entry == NULL || keep_entry(recorder, entry) < 0 ? -1 : 0;
+}
+
+static PyObject *light_hook_call(PyObject *object, PyObject *arguments, PyObject *keywords)
+{
+    LightHook *self = (LightHook *)object;
+    LightRecorder *recorder = self->recorder;
+    PyObject *gradients;
+    Quiet quiet;
+    (void)keywords;
+    if (recorder == NULL || recorder->entries == NULL || !recorder->looking) /* or the collector has taken it apart */
+        Py_RETURN_NONE;
+    if (!PyArg_ParseTuple(arguments, "O!:hook", &PyTuple_Type, &gradients))
+        return NULL;
+    Py_INCREF(self);
+    Py_INCREF(recorder);
+    int failed = begin_quiet(&quiet, recorder->no_torch_function) < 0;
+    if (!failed) {
+        failed = fire_light(self, gradients) < 0;
+        failed = end_quiet(&quiet) < 0 || failed;
+    }
+    failed = failed && report_trouble(recorder->notebook) < 0;
+    Py_DECREF(recorder);
+    Py_DECREF(self);
+    if (failed)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyType_Slot LIGHT_HOOK_SLOTS[] = {
+    {Py_tp_dealloc, light_hook_dealloc}, {Py_tp_call, light_hook_call}, {0, NULL},
+};
+
+static PyType_Spec LIGHT_HOOK_SPEC = {"trueline.frameworks.torch._calls.LightHook", sizeof(LightHook), 0,
+                                      Py_TPFLAGS_DEFAULT, LIGHT_HOOK_SLOTS};
+
+/* ---- what Python asks of it ---- */
+
+static int take_light_fields(LightRecorder *self, PyObject *keywords)
+{
+#define TAKE(name)                                                                                                     \
+    if ((self->name = PyDict_GetItemString(keywords, #name)) == NULL) {                                                \
+        PyErr_SetString(PyExc_TypeError, "LightRecorder needs " #name);                                                \
+        return -1;                                                                                                     \
+    }                                                                                                                  \
+    Py_INCREF(self->name);
+    LIGHT_FIELDS(TAKE)
+#undef TAKE
+    if (PyType_GetSlot(Py_TYPE(self->finder), Py_tp_new) != (void *)finder_new ||
+        PyType_GetSlot(Py_TYPE(self->threads), Py_tp_new) != (void *)threads_new || !PyList_Check(self->entries) ||
+        !PyList_Check(self->waiting)) {
+        PyErr_SetString(PyExc_TypeError, "LightRecorder is given something that it does not expect");
+        return -1;
+    }
+    if (PyCFunction_Check(self->stream_of) && PyCFunction_GetFlags(self->stream_of) == METH_O)
+        self->ask_stream = PyCFunction_GetFunction(self->stream_of);
+    return 0;
+}
+
+static PyObject *light_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    unsigned long long reader;
+    PyObject *module = PyType_GetModule(type);
+    if (module == NULL || !PyArg_ParseTuple(arguments, "K:LightRecorder", &reader))
+        return NULL;
+    if (keywords == NULL || flatten_other == NULL || !have_doors() || reader == 0) {
+        PyErr_SetString(PyExc_TypeError, "LightRecorder takes the reader and named arguments, after prepare() and open_doors()");
+        return NULL;
+    }
+    LightRecorder *self = (LightRecorder *)new_object(type);
+    if (self == NULL)
+        return NULL;
+    self->read = (LightReader)(uintptr_t)reader;
+    self->rotation = 1;
+    self->backward = 1;
+    self->task = -1;
+    self->device_type = -1;
+    self->api = PyCapsule_Import(LOOK_API, 0);
+    self->hook_type = (PyTypeObject *)PyObject_GetAttrString(module, "LightHook");
+    if (N_register_prehook == NULL)
+        N_register_prehook = PyUnicode_InternFromString("register_prehook");
+    if (self->api == NULL || self->hook_type == NULL || N_register_prehook == NULL || take_light_fields(self, keywords) < 0)
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static PyObject *light_begin_table(PyObject *object, PyObject *arguments)
+{
+    LightRecorder *self = (LightRecorder *)object;
+    unsigned long long address;
+    Py_ssize_t room;
+    if (!PyArg_ParseTuple(arguments, "Kn:begin_table", &address, &room))
+        return NULL;
+    self->table = (LightRow *)(uintptr_t)address;
+    self->room = room;
+    self->used = 0;
+    Py_RETURN_NONE;
+}
+
+static PyObject *light_begin_device(PyObject *object, PyObject *arguments)
+{
+    LightRecorder *self = (LightRecorder *)object;
+    unsigned long long rows, keys;
+    PyObject *device;
+    Py_ssize_t room;
+    int type, index;
+    if (!PyArg_ParseTuple(arguments, "OiiKKn:begin_device", &device, &type, &index, &rows, &keys, &room))
+        return NULL;
+    PyObject *old = self->device;
+    Py_INCREF(self->device = device);
+    Py_XDECREF(old);
+    self->device_type = type;
+    self->device_index = index;
+    self->device_rows = (uint64_t *)(uintptr_t)rows;
+    self->device_keys = (int64_t *)(uintptr_t)keys;
+    self->device_room = room;
+    self->device_used = 0;
+    Py_RETURN_NONE;
+}
+
+static PyObject *light_look_at(PyObject *object, PyObject *arguments)
+{
+    PyObject *tensor;
+    long long call, site;
+    Py_ssize_t leaf;
+    int part, sink;
+    if (!PyArg_ParseTuple(arguments, "OLLini:look_at", &tensor, &call, &site, &part, &leaf, &sink) ||
+        look_plainly((LightRecorder *)object, tensor, call, site, part, leaf, sink) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* Nothing of what is recent is let go of any more: whoever holds the entries does. */
+static PyObject *light_end_recent(PyObject *object, PyObject *unused)
+{
+    LightRecorder *self = (LightRecorder *)object;
+    (void)unused;
+    forget_recent(self);
+    self->alarm = 0;
+    Py_RETURN_NONE;
+}
+
+static PyObject *light_take_number(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    return PyLong_FromLongLong(((LightRecorder *)object)->next_number++);
+}
+
+static PyObject *light_device_of(PyObject *object, PyObject *tensor)
+{
+    LightRecorder *self = (LightRecorder *)object;
+    Described described;
+    int known = self->api->describe(self->look, tensor, &described);
+    if (known < 0)
+        return NULL;
+    if (known == 0)
+        Py_RETURN_NONE;
+    return Py_BuildValue("ii", described.device_type, described.device_index);
+}
+
+static PyMemberDef LIGHT_MEMBERS[] = {
+    {"looking", T_BOOL, offsetof(LightRecorder, looking), 0, NULL},
+    {"alarm", T_BOOL, offsetof(LightRecorder, alarm), 0, NULL},
+    {"window", T_LONGLONG, offsetof(LightRecorder, window), 0, NULL},
+    {"epoch", T_LONGLONG, offsetof(LightRecorder, epoch), 0, NULL},
+    {"rotation", T_LONGLONG, offsetof(LightRecorder, rotation), 0, NULL},
+    {"turn", T_LONGLONG, offsetof(LightRecorder, turn), 0, NULL},
+    {"held", T_LONGLONG, offsetof(LightRecorder, held), 0, NULL},
+    {"limit", T_LONGLONG, offsetof(LightRecorder, limit), 0, NULL},
+    {"nanoseconds", T_LONGLONG, offsetof(LightRecorder, nanoseconds), 0, NULL},
+    {"backward", T_LONGLONG, offsetof(LightRecorder, backward), 0, NULL},
+    {"used", T_PYSSIZET, offsetof(LightRecorder, used), READONLY, NULL},
+    {"device_used", T_PYSSIZET, offsetof(LightRecorder, device_used), 0, NULL},
+    {"stream", T_ULONGLONG, offsetof(LightRecorder, stream), READONLY, NULL},
+    {"scaler", T_OBJECT, offsetof(LightRecorder, scaler), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMethodDef LIGHT_METHODS[] = {
+    {"begin_table", light_begin_table, METH_VARARGS, "begin_table(address, room): looks go into this table from now on"},
+    {"begin_device", light_begin_device, METH_VARARGS,
+     "begin_device(device, type, index, rows, keys, room): tensors of this device go into these tables from now on"},
+    {"look_at", light_look_at, METH_VARARGS, "look_at(tensor, call, site, part, leaf, sink): looks at one tensor"},
+    {"take_number", light_take_number, METH_NOARGS, "take_number(): the number of a call"},
+    {"end_recent", light_end_recent, METH_NOARGS, "end_recent(): a step has ended"},
+    {"device_of", light_device_of, METH_O, "device_of(tensor): what torch's C interface says; None for odd tensors"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot LIGHT_SLOTS[] = {
+    {Py_tp_new, light_new},     {Py_tp_dealloc, light_dealloc},   {Py_tp_traverse, light_traverse},
+    {Py_tp_clear, light_clear}, {Py_tp_members, LIGHT_MEMBERS},   {Py_tp_methods, LIGHT_METHODS},
+    {0, NULL},
+};
+
+static PyType_Spec LIGHT_SPEC = {"trueline.frameworks.torch._calls.LightRecorder", sizeof(LightRecorder), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, LIGHT_SLOTS};
+
+#endif

@@ -1,0 +1,396 @@
+"""Sees calls for a light watch and holds on to them; the twin in Python of ``_calls_light.h``.
+
+A call leaves an **entry** in a list, a tuple that holds whatever the call was given and gave:
+
+    forward   (number, site, thread, args, kwargs, result, before, after, made)
+    backward  (number, site, thread, forward number, [gradients], places, versions)
+
+``before`` are the versions of the tensors in the arguments as 64-bit integers, ``after`` the same after a call that may
+have changed some (else None), ``made`` those of the tensors in the result. The result of a call that raised is its
+error, as text. ``places`` are pairs: which of the gradients belongs to which tensor of the result. The list around
+gradients is empty once they were let go of: on the CPU each is read when it arrives, and only the youngest are kept as
+long as all are good, since memory that is not given back costs a program more than the reading. Trees, layouts and
+stacks are made of entries when somebody asks.
+
+A **site** is a place in the program: the n-th call of an API in a step, in a module, made at one line. It is numbered
+when it is first seen; then its stack is taken, and never again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from array import array
+from collections import deque
+from collections.abc import Callable
+from types import CodeType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import torch
+
+from trueline.frameworks.base import Scope, Tally
+from trueline.frameworks.light import LightOptions, Sink
+from trueline.frameworks.torch.calls import fast_calls
+from trueline.frameworks.torch.fast import fast_looks
+from trueline.frameworks.torch.light_leaves import leaves_of, place_of, versions_of, written_unseen
+from trueline.frameworks.torch.light_looks import GRADIENT, INPUT, OUTPUT, LookTables
+from trueline.frameworks.torch.modes import Traits
+from trueline.frameworks.torch.names import Trait, may_change
+from trueline.frameworks.torch.opencalls import thread_state
+from trueline.frameworks.torch.selection import Selection
+from trueline.frameworks.torch.stacks import Stacks
+from trueline.frameworks.torch.tensors import _version
+from trueline.frameworks.torch.watch import _recomputing
+from trueline.numerics import light
+from trueline.store.columns import NONE
+
+NoTorchFunction = torch._C.DisableTorchFunction
+_graph_task = torch._C._current_graph_task_id
+
+FORWARD_FIELDS = 9
+"""The length of the entry of a forward call; that of a backward is shorter."""
+
+WINDOW = 16 << 20
+"""So many bytes of gradients in CPU memory are kept that have been read and were good."""
+NO_CONTEXT, IN_OPTIMIZER, IN_BACKWARD = range(3)
+SCALER = "torch._amp_foreach_non_finite_check_and_unscale_"
+"""By this call a loss scaler looks at the gradients; it notes what it found in the second argument."""
+
+SUMMED_IN_PLACE = frozenset({"torch.distributed.all_reduce", "torch.distributed.reduce"})
+"""Collectives that put their answer where the question was."""
+
+Entry = tuple[Any, ...]
+
+
+class Site(NamedTuple):
+    """A place in the program."""
+
+    trait: Any
+    nth: int
+    module: int
+    context: str
+    stack: int
+
+
+class LightNotebook:
+    """What a light watch defines, each once; the part of a Notebook that needs no writer."""
+
+    def __init__(self) -> None:
+        self.tally = Tally()
+        self.trouble_texts: dict[str, int] = {}
+        self.tables: dict[str, list[Any]] = {}
+        self._numbers: dict[str, dict[Any, int]] = {}
+        self.next_call = itertools.count().__next__
+        self.step = 0
+
+    def define(self, table: str, key: Any, row: Callable[[], list[Any]]) -> int:
+        numbers = self._numbers.setdefault(table, {})
+        number = numbers.get(key)
+        if number is None:
+            rows = self.tables.setdefault(table, [])
+            rows.append(row())
+            number = numbers[key] = len(rows) - 1
+        return number
+
+    def trouble(self, error: BaseException) -> None:
+        """Notes a fault of ours."""
+        text = f"internal fault: {type(error).__name__}: {error}"
+        self.trouble_texts[text] = self.trouble_texts.get(text, 0) + 1
+
+
+class LightTraits(Traits):
+    """Knows the call of a loss scaler when it sees it."""
+
+    def enter(self, trait: Trait) -> Trait:
+        entered = super().enter(trait)
+        if trait.name == SCALER:
+            self._watch.scaler = entered  # type: ignore[attr-defined]
+        return entered
+
+
+class LightWatch:
+    """Writes entries; what ``watch.Watch`` is to a capture. ``backward_begins`` is told the number of the call at whose
+    output a backward begins; ``over_limit`` that more is held than may be."""
+
+    def __init__(
+        self,
+        options: LightOptions,
+        *,
+        backward_begins: Callable[[int], None],
+        over_limit: Callable[[], None],
+    ) -> None:
+        self.scope = Scope(stacks=False, backward=options.backward)
+        notebook: Any = LightNotebook()
+        self.notebook = notebook
+        self.fast = fast_calls()
+        self.state = thread_state(self.fast)
+        self.stacks = Stacks(self.notebook, self.fast)
+        self.selection = Selection(self.scope)
+        self.desk = SimpleNamespace(settle=self._send)
+        """What a compiled region asks for before it runs: unseen code may change what waits to be read."""
+        self.looks = LookTables()
+        self.entries: list[Entry] = []
+        self.sites: list[Site] = []
+        self._held_code: list[CodeType | None] = []
+        self._known: dict[Any, int] = {}
+        self._over_limit, self._backward_begins = over_limit, backward_begins
+        self._looking = False
+        self._scaler: Any = None
+        self._task = -1
+        self.epoch = 0
+        self.rotation, self.turn = 1, 0
+        self.held, self.limit = 0, 1 << 62
+        self.nanoseconds = 0
+        self.alarm = False
+        self.window = WINDOW
+        self._recent: deque[tuple[list[Any], int]] = deque()
+        self._backward = options.backward
+        self.recorder = self._make_recorder()
+        self._next_number = notebook.next_call if self.recorder is None else self.recorder.take_number
+
+    def _make_recorder(self) -> Any:
+        reader, looks = light.reader_address(), fast_looks()
+        if self.fast is None or looks is None or not reader or self.fast.ask_doors() is None:
+            return None
+        recorder = self.fast.LightRecorder(
+            reader,
+            notebook=self.notebook,
+            threads=self.state,
+            entries=self.entries,
+            enter_site=self.enter_site,
+            finder=self.stacks.finder,
+            elsewhere=self.looks.add_here,
+            table_full=self.looks.table_full,
+            over_limit=self._over_limit,
+            backward_begins=self._backward_begins,
+            look=looks,
+            no_torch_function=NoTorchFunction,
+            waiting=self.looks.waiting,
+            device_full=self.looks.send,
+            stream_of=getattr(torch._C, "_cuda_getCurrentRawStream", None),
+        )
+        recorder.backward = int(self._backward)
+        recorder.limit, recorder.window = self.limit, self.window
+        self.looks.attach(recorder)
+        return recorder
+
+    # What both ways share: the fields lie in the recorder where there is one.
+
+    @property
+    def looking(self) -> bool:
+        return self._looking
+
+    @looking.setter
+    def looking(self, looking: bool) -> None:
+        self._looking = looking
+        if self.recorder is not None:
+            self.recorder.looking = looking
+
+    @property
+    def scaler(self) -> Any:
+        return self._scaler
+
+    @scaler.setter
+    def scaler(self, trait: Any) -> None:
+        self._scaler = trait
+        if self.recorder is not None:
+            self.recorder.scaler = trait
+
+    def new_step(self, turn: int, rotation: int) -> None:
+        """Begins to count the calls of a step."""
+        self.epoch += 1
+        owner = self if self.recorder is None else self.recorder
+        owner.epoch, owner.turn, owner.rotation, owner.nanoseconds = self.epoch, turn % rotation, rotation, 0
+
+    @property
+    def own(self) -> Any:
+        """What holds ``held``, ``limit`` and ``nanoseconds``."""
+        return self if self.recorder is None else self.recorder
+
+    def enter_site(self, trait: Any, nth: int, module: int, context: int, code: CodeType | None) -> int:
+        """Numbers a place in the program that was not seen before."""
+        self._held_code.append(code)  # its address stands for it, and must be given to no other
+        text = ("", "optimizer", "backward")[context]
+        if context == IN_BACKWARD and _recomputing():
+            text = "recompute"
+        stack = self.stacks.here(2, NONE) if code is not None else NONE
+        self.sites.append(Site(trait, nth, module, text, stack))
+        return len(self.sites) - 1
+
+    def _site(self, trait: Any, frame: Any) -> int:
+        if trait.step != self.epoch:
+            trait.step, trait.count = self.epoch, 0
+        nth = trait.count
+        trait.count = nth + 1
+        modules = self.state.modules
+        module = modules[-1][0] if modules else NONE
+        context = IN_OPTIMIZER if self.state.optimizer != NONE else IN_BACKWARD if _graph_task() != -1 else NO_CONTEXT
+        key = (id(trait), nth, module, context, id(frame.f_code), frame.f_lasti)
+        site = self._known.get(key)
+        if site is None:
+            site = self._known[key] = self.enter_site(trait, nth, module, context, frame.f_code)
+        return site
+
+    def call(self, trait: Trait, function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None) -> Any:
+        """Makes a call and holds on to it. Faults of ours never reach the caller."""
+        if not self._looking:
+            return function(*args, **kwargs) if kwargs else function(*args)
+        return self._around(trait, function, args, kwargs, args, sys._getframe(2))
+
+    call_unrecorded = call
+
+    def call_outside(
+        self,
+        trait: Trait,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        skip_first: bool = False,
+        wait: bool = False,
+    ) -> Any:
+        """Like ``call``, for functions that are entered with the modes on; they stay on inside."""
+        if not self._looking:
+            return function(*args, **kwargs)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            if wait and hasattr(result, "wait"):
+                result.wait()
+            return result
+
+        return self._around(trait, run, args, kwargs, args[1:] if skip_first else args, sys._getframe(4))
+
+    def _around(self, trait: Trait, function: Any, args: Any, kwargs: Any, shown: Any, frame: Any) -> Any:
+        call = None
+        try:
+            with NoTorchFunction():
+                call = self._begin(trait, shown, kwargs, frame)
+        except Exception as error:
+            self.notebook.trouble(error)
+        try:
+            result = function(*args, **kwargs) if kwargs else function(*args)
+        except BaseException as error:
+            if call is not None:
+                self._add((*call[:3], shown, kwargs, f"{type(error).__name__}: {error}", call[3], None, b""))
+            raise
+        if call is not None and self._looking:
+            try:
+                with NoTorchFunction():
+                    self._end(trait, call, shown, kwargs, result)
+            except Exception as error:
+                self.notebook.trouble(error)
+        return result
+
+    def _begin(self, trait: Trait, args: Any, kwargs: Any, frame: Any) -> tuple[Any, ...]:
+        inputs = leaves_of(args, kwargs)
+        site = self._site(trait, frame)
+        number = self._next_number()
+        mutates = may_change(trait, args, kwargs)
+        if mutates and inputs and not self.looks.is_later(inputs[0]):
+            in_place = not trait.hides_all and not trait.hidden and inputs[0].requires_grad
+            if in_place or trait.name in SUMMED_IN_PLACE:
+                self.looks.add(inputs[0], number, site, INPUT, 0, Sink.NONE)
+        return number, site, self.state.number, versions_of(inputs), inputs, mutates
+
+    def _end(self, trait: Trait, call: tuple[Any, ...], args: Any, kwargs: Any, result: Any) -> None:
+        number, site, thread, before, inputs, mutates = call
+        outputs = leaves_of((result,), None)
+        if not inputs and not outputs:
+            return
+        owner = self.own
+        places = {place_of(tensor) for tensor in inputs}
+        for leaf, tensor in enumerate(outputs):
+            if place_of(tensor) not in places:
+                owner.held += tensor.numel() * tensor.element_size()
+            if site % owner.rotation == owner.turn:
+                self.looks.add(tensor, number, site, OUTPUT, leaf, Sink.NONE)
+        if trait.hides_all:  # what a collective gave nobody else says
+            for leaf, position in enumerate(sorted(written_unseen(trait, args, kwargs, inputs)), len(outputs)):
+                if not self.looks.is_later(inputs[position]):
+                    self.looks.add(inputs[position], number, site, OUTPUT, leaf, Sink.NONE)
+        if trait is self._scaler and len(args) > 1:
+            self.looks.add(args[1], number, site, INPUT, 1, Sink.SCALER)
+        if self._backward:
+            self._await_gradients(number, site, inputs, outputs, mutates)
+        after = versions_of(inputs) if mutates else None
+        own = tuple([list(item) if type(item) is list else item for item in args])
+        self._add((number, site, thread, own, kwargs, result, before, after, versions_of(outputs)))
+
+    def _add(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        if self.own.held > self.own.limit:
+            self._over_limit()
+
+    def _await_gradients(self, number: int, site: int, inputs: list[Any], outputs: list[Any], mutates: bool) -> None:
+        given = set() if mutates else {id(tensor) for tensor in inputs}
+        nodes: dict[Any, list[tuple[int, int]]] = {}
+        for leaf, tensor in enumerate(outputs):
+            if tensor.requires_grad and id(tensor) not in given and tensor.grad_fn is not None:
+                nodes.setdefault(tensor.grad_fn, []).append((tensor.output_nr, leaf))
+        for node, places in nodes.items():
+            node.register_prehook(_Hook(self, number, site, tuple(places)))
+
+    def arrived(self, forward: int, site: int, places: tuple[tuple[int, int], ...], gradients: tuple[Any, ...]) -> None:
+        """Gradients have reached the outputs of a call."""
+        task = _graph_task()
+        if task != self._task:
+            self._task = task
+            self._backward_begins(forward)
+        number = self._next_number()
+        versions, here = [], 0
+        for position, leaf in places:
+            gradient = gradients[position]
+            versions.append(-1 if gradient is None else _version(gradient))
+            if gradient is None:
+                continue
+            here += gradient.numel() * gradient.element_size()
+            turn = site % self.rotation == self.turn
+            if not self.looks.is_later(gradient):
+                self.alarm |= self.looks.read_here(gradient, number, site, GRADIENT, leaf, turn)
+            elif turn:
+                self.looks.add(gradient, number, site, GRADIENT, leaf, Sink.NONE)
+        self.held += here
+        holder = [gradients]
+        if not any(gradients[at] is not None and self.looks.is_later(gradients[at]) for at, _ in places):
+            self._keep_recent(holder, here)
+        packed = array("q", versions).tobytes()
+        self._add((number, site, self.state.number, forward, holder, places, packed))
+
+    def _keep_recent(self, holder: list[Any], size: int) -> None:
+        if self.alarm:
+            return
+        while self._recent and sum(one[1] for one in self._recent) + size > self.window:
+            oldest, freed = self._recent.popleft()
+            oldest.clear()
+            self.held -= freed
+        self._recent.append((holder, size))
+
+    def end_recent(self) -> None:
+        """A step has ended: whoever holds its entries lets go of gradients."""
+        if self.recorder is not None:
+            self.recorder.end_recent()
+        self._recent.clear()
+        self.alarm = False
+
+    def _send(self) -> None:
+        self.looks.send()
+
+
+class _Hook:
+    """What a node calls before it runs."""
+
+    __slots__ = ("_number", "_places", "_site", "_watch")
+
+    def __init__(self, watch: LightWatch, number: int, site: int, places: tuple[tuple[int, int], ...]) -> None:
+        self._watch, self._number, self._site, self._places = watch, number, site, places
+
+    def __call__(self, gradients: tuple[Any, ...]) -> None:
+        watch = self._watch
+        if not watch.looking:
+            return
+        try:
+            with NoTorchFunction():
+                watch.arrived(self._number, self._site, self._places, gradients)
+        except Exception as error:
+            watch.notebook.trouble(error)

@@ -1,0 +1,313 @@
+"""A process that has imported a framework once, and of which the commands of a pipeline are copies.
+
+    python infer_worker.py DESCRIPTOR         (started by ``trueline.pipeline.variants.WarmWorker``)
+
+A copy is the command itself: the script runs as ``__main__`` with its arguments, in its own process group, with its own
+log and variables, and no command sees another's state. This file needs nothing but Python: it is run by the interpreter
+of the project that is tested, which need not have trueline. Before the first copy is made, whatever its script imports
+at its top is imported; what that copy imported later besides is imported for those that follow.
+
+The socket carries lines of JSON. Orders: {"order", "words", "log", "cwd", "environment"}, where words are a script, or
+``-m`` and a module, with arguments. Answers: {"order", "born"} or {"order", "refused"} with the reason (threads run
+here, of which a copy would have none), later {"order", "ended", "peak_bytes"}. When the socket closes, because the
+tester is done or was killed, all that descends from this process is ended, and so is it.
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import contextlib
+import ctypes
+import gc
+import importlib
+import importlib.util
+import json
+import os
+import random
+import runpy
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+_PARENT_DIES, _REAP_ORPHANS = 1, 36
+_CHUNK = 1 << 16
+_NEVER_EARLY = frozenset(("__main__", "__mp_main__", "antigravity", "this", "sitecustomize", "usercustomize"))
+
+Order = Mapping[str, Any]
+
+
+class Nest:
+    """Takes orders and makes copies of this process."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._incoming = b""
+        self._calm = 1  # how many threads this process may have and still be copied
+        self._known: set[str] = set()
+        self._living: dict[int, tuple[Any, int]] = {}  # process -> its order, the file in which it tells its imports
+        self._woken, self._waker = socket.socketpair()
+        for end in (self._woken, self._waker):
+            end.setblocking(False)
+
+    def live(self) -> None:
+        """Serves until the tester hangs up."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # the descriptor below needs a handler to be written to
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        while True:
+            ready, _, _ = select.select([self._link, self._woken], [], [])
+            with contextlib.suppress(BlockingIOError):
+                while self._woken.recv(64):
+                    pass
+            self._reap()
+            if self._link in ready:
+                chunk = self._link.recv(_CHUNK)
+                if not chunk:
+                    return
+                *lines, self._incoming = (self._incoming + chunk).split(b"\n")
+                for line in lines:
+                    self._follow(json.loads(line))
+
+    def _tell(self, **answer: Any) -> None:
+        with contextlib.suppress(OSError):
+            self._link.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _follow(self, order: Order) -> None:
+        if "preload" in order:
+            self._import(order["preload"])
+            return
+        script = " ".join(order["words"][: 2 if order["words"][0] == "-m" else 1])
+        learn = script not in self._known
+        if learn:
+            self._known.add(script)
+            self._import(_wanted(order))
+        if _threads() > self._calm:
+            self._tell(order=order["order"], refused="threads run in the warm process, of which a copy has none")
+            return
+        diary = os.memfd_create("imports") if learn else -1
+        process = os.fork()
+        if not process:
+            signal.set_wakeup_fd(-1)
+            self._link.close()
+            _live(order, diary)
+        self._living[process] = (order["order"], diary)
+        self._tell(order=order["order"], born=process)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                process, status, used = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not process:
+                return
+            number, diary = self._living.pop(process, (None, -1))
+            if number is None:  # what a command left behind
+                continue
+            _end_left(process, alone=not self._living)
+            code = os.waitstatus_to_exitcode(status)
+            self._tell(order=number, ended=code, peak_bytes=used.ru_maxrss * 1024)
+            if diary >= 0:
+                with open(diary, encoding="utf-8") as told:
+                    told.seek(0)
+                    self._import(told.read().split())
+
+    def _import(self, names: Iterable[str]) -> None:
+        """Imports what copies will need. What cannot be imported here is left to the script to complain of."""
+        for name in ("numpy", *names):
+            if name.partition(".")[0] in _NEVER_EARLY or name in sys.modules:
+                continue
+            with contextlib.suppress(BaseException):
+                importlib.import_module(name)
+            if name == "numpy":  # the threads of its BLAS stop before a fork and start again after it by themselves
+                self._calm = _threads()
+        gc.collect()
+        gc.freeze()  # what lives now lives for ever: no collection is to touch, and so to copy, its pages
+
+
+def _wanted(order: Order) -> list[str]:
+    """The modules that the script of an order imports at its top, those of the project itself excepted."""
+    words = order["words"]
+    script = Path(order["cwd"], words[0])
+    folder = script.parent
+    if words[0] == "-m":  # not the module itself, which is to run as ``__main__``
+        folder = Path(order["cwd"])
+        with contextlib.suppress(Exception):
+            found = importlib.util.find_spec(words[1])
+            script = Path(found.origin or "") if found is not None else script
+    local = {path.stem for path in folder.glob("*")}
+    return [name for name in _imports(script) if name.partition(".")[0] not in local]
+
+
+def _imports(script: Path) -> list[str]:
+    try:
+        body = ast.parse(script.read_text(encoding="utf-8")).body
+    except (OSError, SyntaxError, ValueError):
+        return []
+    names: list[str] = []
+    for node in body:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names
+
+
+def _threads() -> int:
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return sys.maxsize
+
+
+# The life of a copy
+
+
+def _live(order: Order, diary: int) -> None:
+    """Is a command; does not return."""
+    code = 1
+    try:
+        os.setsid()
+        _control(_PARENT_DIES, int(signal.SIGKILL))
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        for descriptor, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, log), (2, log)):
+            os.dup2(source, descriptor)
+        os.environ.update({name: str(value) for name, value in order["environment"].items()})
+        os.chdir(order["cwd"])
+        before = set(sys.modules)
+        _draw_anew()
+        code = _run(order["words"])
+        if diary >= 0:
+            _tell_imports(before, diary)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(BaseException):
+            atexit._run_exitfuncs()
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _run(words: list[str]) -> int:
+    """Runs a script or a module; gives the exit code that the command would have had."""
+    try:
+        if words[0] == "-m":
+            sys.argv = words[1:]
+            sys.path[0] = os.getcwd()
+            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = words
+            sys.path[0] = os.path.dirname(os.path.abspath(words[0]))
+            runpy.run_path(words[0], run_name="__main__")
+    except SystemExit as error:
+        if error.code is None or isinstance(error.code, int):
+            return (error.code or 0) & 0xFF
+        print(error.code, file=sys.stderr)
+        return 1
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _draw_anew() -> None:
+    """Random numbers that a fresh process draws from the system must not be the same in every copy."""
+    random.seed()
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed()
+
+
+def _tell_imports(before: set[str], diary: int) -> None:
+    """Writes down which libraries were imported while the script ran; its own modules are its own business."""
+    own = (os.getcwd(), sys.path[0])
+    names = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name not in before and file and not os.path.abspath(file).startswith(own):
+            names.append(name)
+    with open(diary, "w", encoding="utf-8", closefd=False) as told:
+        told.write(" ".join(names))
+
+
+# Ending
+
+
+def _family(process: int) -> dict[int, int]:
+    """What descends from a process, without itself: each with its session."""
+    known = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                text = Path("/proc", name, "stat").read_text(encoding="utf-8", errors="replace")
+                _, parent, _, session, *_ = text.rpartition(")")[2].split()
+                known[int(name)] = (int(parent), int(session))
+    family, queue = {}, [process]
+    while queue:
+        one = queue.pop()
+        children = {child: session for child, (parent, session) in known.items() if parent == one}
+        family.update(children)
+        queue += children
+    return family
+
+
+def _end_left(command: int, *, alone: bool) -> None:
+    """Ends what a command that has ended left running. What took a session of its own is known to be that command's
+    only where no other command runs."""
+    for process, session in _family(os.getpid()).items():
+        if session == command or alone:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
+
+
+def _end_all() -> None:
+    """Ends all that descends from this process, also what was started meanwhile or has lost its parent."""
+    deadline = time.monotonic() + 2.0
+    while (family := _family(os.getpid())) and time.monotonic() < deadline:
+        for one in family:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(one, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.005)
+
+
+def _terminated(*_: Any) -> None:
+    _end_all()
+    os._exit(128 + int(signal.SIGTERM))
+
+
+def _control(what: int, value: int) -> None:
+    """Asks something of Linux for this process; elsewhere it is not to be had."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
+
+
+def main() -> None:
+    link = socket.socket(fileno=int(sys.argv[1]))
+    sys.path.pop(0)  # the folder of this file, whose modules are not those of the project
+    sys.path.insert(0, "")
+    _control(_REAP_ORPHANS, 1)  # what a command leaves behind becomes ours, and can be found and ended
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        Nest(link).live()
+    finally:
+        _end_all()
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

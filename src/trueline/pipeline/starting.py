@@ -1,0 +1,100 @@
+"""Starts the commands of stages, plainly or as copies of a warm process, and the processes that check numbers.
+
+A command finds in its environment which stage it is and where to leave its probe (see ``pipelines``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from trueline.pipeline.processes import Limits, Running, Supervised, Warm
+from trueline.pipeline.variants import WarmRefused, WarmWorker, warm_words
+from trueline.pipelines import Command, Stage, StageKind
+
+LOG_FILE = "log.txt"
+PROBE_FOLDER = "probe"
+
+
+class Starter:
+    """``warm`` names what warm processes import; None for plain processes only."""
+
+    def __init__(self, project: Path, warm: Sequence[str] | None) -> None:
+        self.project = project
+        self._warm = warm
+        self._workers: dict[str, WarmWorker] = {}
+
+    def empty(self, folder: Path) -> float:
+        """Takes away what an earlier run of a stage left; gives the time at which that was done, by the clock of the
+        file system."""
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / PROBE_FOLDER).mkdir(parents=True)
+        log = folder / LOG_FILE
+        log.touch()
+        return log.stat().st_mtime
+
+    def command(self, stage: Stage, folder: Path, more: Mapping[str, str] | None = None) -> Running:
+        """Runs the command of a stage; its output and its probe go into a folder."""
+        command = stage.command
+        assert command is not None, "checks have none"
+        ours = {**_variables(stage, folder), **(more or {})}
+        log = (folder / LOG_FILE).resolve()
+        if self._warm is not None and stage.kind is not StageKind.PREPARE:
+            with contextlib.suppress(WarmRefused):
+                return self._copy(stage, command, ours, log)
+        return Supervised(
+            [shutil.which("bash") or "/bin/sh", "-c", command.line],
+            log=log,
+            environment={**os.environ, **command.environment, **ours},
+            folder=self.project,
+            limits=stage,
+        )
+
+    def checks(self, requests: Sequence[Mapping[str, object]], folder: Path, limits: Limits) -> tuple[Running, Path]:
+        """Checks numbers in a process of its own; gives it and the file of its answers."""
+        request, answers = (folder / "request.json").resolve(), (folder / "answers.jsonl").resolve()
+        request.write_text(json.dumps(requests), encoding="utf-8")
+        answers.unlink(missing_ok=True)
+        running = Supervised(
+            [sys.executable, "-m", "trueline.pipeline.checking", str(request), str(answers)],
+            log=(folder / LOG_FILE).resolve(),
+            environment={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
+            folder=self.project,
+            limits=limits,
+        )
+        return running, answers
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.close()
+        self._workers.clear()
+
+    def _copy(self, stage: Stage, command: Command, ours: Mapping[str, str], log: Path) -> Running:
+        """The command as a copy of a process that has imported its libraries; one such process for each interpreter
+        and set of variables."""
+        python = command.line.split(" ", 1)[0]
+        words = warm_words(command.line, python)
+        if words is None:
+            raise WarmRefused("no plain line of Python")
+        place = json.dumps([python, dict(command.environment)], sort_keys=True)
+        if place not in self._workers or not self._workers[place].usable:
+            self._workers[place] = WarmWorker(
+                python, preload=tuple(self._warm or ()), cwd=self.project, environment=command.environment
+            )
+        return Warm(self._workers[place].start(words, log=log, environment=ours), stage)
+
+
+def _variables(stage: Stage, folder: Path) -> dict[str, str]:
+    return {
+        "TRUELINE_STAGE": stage.name,
+        "TRUELINE_STAGE_KIND": stage.kind.value,
+        "TRUELINE_STAGE_TOKEN": secrets.token_hex(8),
+        "TRUELINE_LEVEL": "" if stage.precision == "fp32" else stage.precision,
+        "TRUELINE_PROBE_DIR": str((folder / PROBE_FOLDER).resolve()),
+    }

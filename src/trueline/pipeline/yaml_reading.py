@@ -1,0 +1,105 @@
+"""YAML with the number of every line, so that what is wrong can be pointed at.
+
+PyYAML is needed for this alone (``pip install trueline[pipeline]``); only plain values are read, nothing is executed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from trueline.errors import UsageError
+
+Place = tuple[str | int, ...]
+
+
+class Document:
+    """A YAML file: its values, and where each of them stands."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self._lines: dict[Place, int] = {}
+        self.content = self._read(path)
+
+    def where(self, place: Place) -> str:
+        """The line of a value; of the nearest one around it where it is not there."""
+        while place and place not in self._lines:
+            place = place[:-1]
+        return f"{self.path}, line {self._lines.get(place, 1)}"
+
+    def error(self, place: Place, message: str) -> UsageError:
+        name = ".".join(str(part) for part in place)
+        return UsageError(f"{self.where(place)}: {name + ': ' if name else ''}{message}")
+
+    def mapping(self, value: Any, place: Place, known: Collection[str] | None = None) -> Mapping[str, Any]:
+        """A mapping with text keys, all of them known."""
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise self.error(place, f"is {_kind(value)}; names with values are expected")
+        for key in value:
+            if known is not None and key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+                raise self.error((*place, key), f"is not known here; {hint}")
+        return value
+
+    def text(self, value: Any, place: Place, default: str = "") -> str:
+        if value is None:
+            return default
+        if isinstance(value, (Mapping, list)):
+            raise self.error(place, f"is {_kind(value)}; one value is expected")
+        return str(value)
+
+    def texts(self, value: Any, place: Place) -> tuple[str, ...]:
+        """A list; one value is a list of one."""
+        items = value if isinstance(value, list) else [] if value is None else [value]
+        return tuple(self.text(item, (*place, number)) for number, item in enumerate(items))
+
+    def number(self, value: Any, place: Place) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+            raise self.error(place, f"is {value!r}; a number above 0 is expected")
+        return float(value)
+
+    def _read(self, path: Path) -> Mapping[str, Any]:
+        try:
+            import yaml
+        except ImportError:
+            raise UsageError(f"{path} is YAML, for which PyYAML is needed: pip install 'trueline[pipeline]'") from None
+        try:
+            node = yaml.compose(path.read_text(encoding="utf-8-sig"), Loader=yaml.SafeLoader)
+            if node is None:
+                raise UsageError(f"{path} is empty")
+            value = self._value(node, (), yaml.SafeLoader(""))
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f", line {mark.line + 1}" if mark is not None else ""
+            problem = getattr(error, "problem", None) or error
+            raise UsageError(f"{path}{line}: no valid YAML: {problem}") from None
+        except UnicodeDecodeError:
+            raise UsageError(f"{path}: not UTF-8 text; save the config as UTF-8") from None
+        return self.mapping(value, ())
+
+    def _value(self, node: Any, place: Place, loader: Any) -> Any:
+        self._lines[place] = node.start_mark.line + 1
+        if node.id == "scalar":
+            return loader.construct_object(node)
+        if node.id == "sequence":
+            return [self._value(item, (*place, number), loader) for number, item in enumerate(node.value)]
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = str(key_node.value)
+            here = (*place, key)
+            self._lines[here] = key_node.start_mark.line + 1
+            if key in found:
+                raise self.error(here, "stands here twice; keep one")
+            found[key] = self._value(value_node, here, loader)
+            self._lines[here] = key_node.start_mark.line + 1
+        return found
+
+
+def _kind(value: Any) -> str:
+    names = ((Mapping, "a mapping"), (list, "a list"), (str, "text"), (bool, "true or false"))
+    return next((name for kind, name in names if isinstance(value, kind)), "a number")

@@ -1,0 +1,201 @@
+"""Walks through the document of PaddleAPITest's engineV2, in its order, with its commands."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.compat.conftest import NAMES, ROOT, Shell
+
+pytest.importorskip("paddle")
+pytest.importorskip("torch")
+
+from trueline.compat.paddleapitest.engine import main
+from trueline.compat.paddleapitest.log_folder import FILES
+from trueline.compat.paddleapitest.tol_csv_stat import statistics
+from trueline.errors import UsageError
+from trueline.report.tolerance_rows import API_COLUMNS, STAT_COLUMNS, TOL_COLUMNS
+
+FIRST = """
+paddle.abs(Tensor([2, 3],"float32"), )
+paddle.add(Tensor([4, 5],"float32"), Tensor([4, 5],"float32"), )
+paddle.topk(Tensor([3, 7],"float64"), 2, )
+"""
+SECOND = """
+paddle.add(Tensor([4, 5],"float32"), Tensor([4, 5],"float32"), )
+paddle.matmul(Tensor([3, 4],"float32"), Tensor([4, 5],"float32"), )
+paddle.nonsense(Tensor([3],"float32")
+"""
+LOG = "tester/api_config/test_log_tol"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder that looks like the checkout in which the document is followed."""
+    shutil.copytree(NAMES / "PaddleAPITest", tmp_path, dirs_exist_ok=True)
+    shutil.copy(ROOT / "examples" / "run-example.sh", tmp_path)
+    configs = tmp_path / "tester" / "api_config" / "5_accuracy"
+    configs.mkdir(parents=True)
+    (configs / "accuracy_1.txt").write_text(FIRST, encoding="utf-8")
+    (configs / "accuracy_2.txt").write_text(SECOND, encoding="utf-8")
+    return tmp_path
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def table(path: Path) -> tuple[tuple[str, ...], list[dict[str, str]]]:
+    with open(path, encoding="utf-8", newline="") as stream:
+        reader = csv.DictReader(stream)
+        rows = list(reader)
+    return tuple(reader.fieldnames or ()), rows
+
+
+def test_the_document(checkout: Path, shell: Shell) -> None:
+    folder = checkout / LOG
+    # 4: the command itself
+    folder.mkdir(parents=True)
+    command = (
+        'python engineV2.py --api_config_file_pattern="tester/api_config/5_accuracy/accuracy_*.txt" --accuracy=True '
+        '--test_tol=True --num_gpus=-1 --num_workers_per_gpu=-1 --log_dir="tester/api_config/test_log_tol" '
+        '>> "tester/api_config/test_log_tol/log.log" 2>&1'
+    )
+    shell(command)
+    everything = {line for text in (FIRST, SECOND) for line in text.split("\n") if line}
+    assert sorted(lines(folder / "checkpoint.txt")) == sorted(everything)
+    by_status = {status: lines(folder / f"api_config_{status}.txt") for status in FILES}
+    assert sorted(line for found in by_status.values() for line in found) == sorted(everything)
+    assert len(by_status["pass"]) == 4 and len(by_status["skip"]) == 1
+    assert "[Pass] paddle.abs" in (folder / "log_inorder.log").read_text(encoding="utf-8")
+    assert "Total cases: 5" in (folder / "log.log").read_text(encoding="utf-8")
+    columns, rows = table(folder / "tol.csv")
+    assert columns == TOL_COLUMNS
+    assert {(row["API"], row["mode"]) for row in rows} >= {("paddle.matmul", "forward"), ("paddle.matmul", "backward")}
+
+    # 4, again: going on where everything was tested tests nothing
+    shell(command)
+    assert "0 to test" in (folder / "log.log").read_text(encoding="utf-8")
+
+    # and testing again what was skipped
+    shell("python tools/retest_remover.py", TEST_LOG_PATH=LOG)
+    assert not (folder / "api_config_skip.txt").exists()
+    assert len(lines(folder / "checkpoint.txt")) == 4
+    shell("python tools/retest_remover.py --log_prefixes pass", TEST_LOG_PATH=LOG)
+    shell(command)
+    assert len(lines(folder / "checkpoint.txt")) == 5
+    assert len(table(folder / "tol.csv")[1]) == 2 * len(rows)
+
+    # 5: statistics
+    shell("python tools/tol_csv_stat.py", TEST_LOG_PATH=LOG)
+    full, twice = table(folder / "tol_full.csv"), len(rows)
+    assert full[0] == TOL_COLUMNS and len(full[1]) == twice
+    assert table(folder / "tol_stat.csv")[0] == STAT_COLUMNS
+    columns, rows = table(folder / "tol_stat_api.csv")
+    assert (
+        columns == API_COLUMNS and sum(int(row["count"]) for row in rows if row["mode"].startswith("modes:")) == twice
+    )
+
+
+def test_the_script(checkout: Path, shell: Shell) -> None:
+    """3: run-example.sh, copied and changed as the document says."""
+    shell("cp run-example.sh run_tol.sh && chmod +x run_tol.sh")
+    text = (checkout / "run_tol.sh").read_text(encoding="utf-8")
+    changed = text.replace('test_log"', 'test_log_tol"').replace("    # --test_cpu", "    --test_cpu")
+    (checkout / "run_tol.sh").write_text(changed, encoding="utf-8")
+    done = shell("./run_tol.sh", ENGINE="python engineV2.py")
+    assert "engineV2 runs as process" in done.stdout
+    folder = checkout / LOG
+    until = time.monotonic() + 120
+    while not (folder / "verdicts.csv").exists() and time.monotonic() < until:
+        time.sleep(0.2)
+    _, rows = table(folder / "verdicts.csv")
+    assert {row["engineV2"] for row in rows} == {"pass"} and {row["Verdict"] for row in rows} == {"PASS"}
+
+
+def test_a_kill_loses_nothing(tmp_path: Path) -> None:
+    """Killed in the middle and started again: every config is tested, and stands in one file, once."""
+    configs = [f'paddle.add(Tensor([{size}, 9],"float32"), Tensor([{size}, 9],"float32"), )' for size in range(2, 62)]
+    (tmp_path / "configs.txt").write_text("\n".join(configs), encoding="utf-8")
+    folder = tmp_path / "log"
+    words = ["--api_config_file=configs.txt", "--accuracy=True", "--test_tol=True", "--test_cpu=True", "--log_dir=log",
+             "--num_gpus=1"]  # fmt: skip
+    command = [sys.executable, "-m", "trueline.compat", "engineV2", *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    running = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 120
+    while len(lines(folder / "checkpoint.txt")) < 5 and time.monotonic() < until and running.poll() is None:
+        time.sleep(0.01)
+    running.kill()
+    assert running.wait() != 0
+    assert 5 <= len(lines(folder / "checkpoint.txt")) < len(configs)
+    subprocess.run(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, check=True, timeout=240)
+    assert sorted(lines(folder / "checkpoint.txt")) == sorted(configs)
+    assert sorted(lines(folder / "api_config_pass.txt")) == sorted(configs)
+    assert {row["config"] for row in table(folder / "tol.csv")[1]} == set(configs)
+    assert {row["config"] for row in table(folder / "verdicts.csv")[1]} == set(configs)
+
+
+def test_the_old_answer_stands_beside_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """stanh of float64 keeps its constants in float32: the old tolerances pass it, trueline does not."""
+    config = tmp_path / "configs.txt"
+    config.write_text('paddle.stanh(Tensor([32, 8],"float64"), )\n', encoding="utf-8")
+    words = [f"--api_config_file={config}", "--accuracy=True", "--test_cpu=True", f"--log_dir={tmp_path / 'log'}"]
+    assert main(words) == 1
+    assert lines(tmp_path / "log" / "api_config_pass.txt")
+    (row,) = table(tmp_path / "log" / "verdicts.csv")[1]
+    assert (row["engineV2"], row["Verdict"], row["Ending"]) == ("pass", "FAIL", "mismatch")
+    assert "[Pass] paddle.stanh" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mode", ["paddle_only", "accuracy_stable", "paddle_torch_gpu_performance"])
+def test_the_other_modes(tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config = 'paddle.abs(Tensor([64, 64],"float32"), )'
+    words = [f"--api_config={config}", f"--{mode}=True", "--test_cpu=True", "--use_cached_numpy=False"]
+    assert main(words) in (0, 1)
+    said = capsys.readouterr().out
+    assert "Tested cases: 1" in said and "pass: 1" in said
+    if "performance" in mode:
+        assert "[Prof] paddle.abs" in said and "paddle/torch" in said
+
+
+def test_amp(capsys: pytest.CaptureFixture[str]) -> None:
+    config = 'paddle.matmul(Tensor([8, 8],"float32"), Tensor([8, 8],"float32"), )'
+    main([f"--api_config={config}", "--accuracy=True", "--test_amp=True", "--test_cpu=True"])
+    assert "Tested cases: 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--accuracy=Ture", "--api_config=x"], "neither True nor False"),
+        (["--api_config=paddle.abs()"], "choose one of"),
+        (["--accuracy=True", "--paddle_only=True", "--api_config=x"], "2 were asked for"),
+        (["--accuracy=True"], "nothing to test"),
+        (["--accuracy=True", "--api_config_file=missing.txt"], "no file missing.txt"),
+        (["--accuracy=True", "--api_config_file_pattern=missing_*.txt"], "no file matches"),
+        (["--accuracy=True", "--api_config=x", "--gpu_ids=a"], "--gpu_ids"),
+        (["--accuracy=True", "--api_config=x", "--gpu_ids=0,1", "--num_gpus=3"], "different numbers"),
+        (["--accuracy=True", "--api_config=x", "--num_workers_per_gpu=0"], "--num_workers_per_gpu"),
+        (["--paddle_only=True", "--test_tol=True", "--api_config=x"], "goes with --accuracy"),
+        (["--accuracy=True", "--nonsense=1"], "nonsense"),
+    ],
+)
+def test_what_is_wrong_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_statistics_need_a_table(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no tol\*\.csv"):
+        statistics(tmp_path)
+    (tmp_path / "tol.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="columns"):
+        statistics(tmp_path)

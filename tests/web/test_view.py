@@ -1,0 +1,123 @@
+"""The served pages in a real browser: the same page as the file, with details of every row."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.report.browser import CHROMIUM, Browser
+from tests.report.fake_comparison import FakeComparison
+from trueline.report import page_data
+from trueline.web.pages import comparison_page
+from trueline.web.server import ViewServer
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    with Browser(tmp_path_factory.mktemp("profile")) as made:
+        yield made
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[ViewServer]:
+    """A comparison of 1,200 calls whose page holds the details of five."""
+    monkeypatch.setattr(page_data, "DETAILED_CALLS", 5)
+    server = ViewServer(comparison_page(FakeComparison(size=1200, fault=437)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join(5)
+
+
+def visit(browser: Browser, url: str) -> None:
+    browser.requests.clear()
+    browser.complaints.clear()
+    browser.send("Page.navigate", url=url)
+    browser.wait("document.readyState === 'complete' && document.documentElement.dataset.ready !== undefined")
+
+
+def test_details_of_any_call_are_loaded_when_it_is_selected(browser: Browser, served: ViewServer) -> None:
+    visit(browser, f"{served.url}#call=1100")
+    browser.wait("document.getElementById('drawer').textContent.includes('Tensors')")
+    assert "trueline show" not in browser.run("document.getElementById('drawer').textContent")
+    assert browser.complaints == []
+    assert all(address.startswith(served.url) for address in browser.requests)
+
+
+def test_where_the_server_has_no_answer_the_next_command_is_shown(browser: Browser, served: ViewServer) -> None:
+    served.view.answer = lambda name, words: None  # type: ignore[method-assign]
+    visit(browser, f"{served.url}#call=1100")
+    browser.wait("document.getElementById('drawer').textContent.includes('trueline show')")
+
+
+def test_the_command_serves_two_runs_until_it_is_interrupted(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    program = tmp_path / "record.py"
+    program.write_text(
+        "import sys, torch, trueline\n"
+        "with trueline.capture(sys.argv[1]):\n"
+        "    torch.relu(torch.full((4,), float(sys.argv[2])))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    for name, value in (("a", "1"), ("b", "2")):
+        subprocess.run([sys.executable, str(program), str(tmp_path / name), value], env=environment, check=True)
+    words = [sys.executable, "-m", "trueline", "view", "a", "b", "--no-browser", "--json"]
+    with subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        from urllib.request import ProxyHandler, build_opener
+
+        opener = build_opener(ProxyHandler({}))
+        assert b"went wrong" in opener.open(url, timeout=10).read()
+        assert "tensors" in json.loads(opener.open(f"{url}data/detail?position=0", timeout=10).read())
+        process.send_signal(2)
+        assert process.wait(10) == 0
+
+
+def test_a_run_is_shown_with_its_course_and_every_call(browser: Browser, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    import trueline
+    from trueline.web.pages import run_page
+
+    model = torch.nn.Linear(4, 4).half()
+    with trueline.capture(tmp_path / "run") as cap:
+        for step in range(3):
+            x = torch.full((2, 4), 100.0 * 10**step, dtype=torch.float16)
+            (model(x) * x).sum()
+            cap.step()
+    with trueline.open_run(tmp_path / "run") as run, ViewServer(run_page(run)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        visit(browser, server.url)
+        assert "NaN or infinity" in browser.run("document.getElementById('verdict').textContent")
+        assert browser.run("document.querySelectorAll('#chart canvas').length") == 1
+        browser.run(
+            "document.getElementById('kind').value = 'odd';"
+            "document.getElementById('kind').dispatchEvent(new Event('change'))"
+        )
+        browser.run("document.querySelector('.body .row:not([hidden])').click()")
+        browser.wait("document.getElementById('drawer').textContent.includes('Tensors')")
+        assert "Bits left, over the steps" in browser.run("document.getElementById('drawer').textContent")
+        assert browser.complaints == [] and all(one.startswith(server.url) for one in browser.requests)
+        server.shutdown()
+
+
+def test_what_cannot_be_viewed_is_a_clear_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from trueline.cli.main import main
+
+    assert main(["view", str(tmp_path / "none"), "--no-browser"]) == 2
+    (tmp_path / "run.json").write_text("{}")
+    assert main(["view", str(tmp_path), "--no-browser"]) == 2
+    assert "Traceback" not in capsys.readouterr().err
