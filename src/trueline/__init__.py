@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from trueline._version import __version__
 
 if TYPE_CHECKING:
-    from trueline.campaign import CheckReport, check, load_check
+    from trueline.campaign.check import CheckReport, check, load_check
     from trueline.campaign.diff import Diff, diff_checks
     from trueline.campaign.export import Exported, export_configs
     from trueline.campaign.profile import ProfileReport, profile

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trueline.cli.main import COMMANDS
+from trueline.cli.main import COMMANDS, module_of
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 SHOWN = [
@@ -25,4 +25,4 @@ def test_every_command_is_in_the_readme() -> None:
 @pytest.mark.parametrize("text", SHOWN)
 def test_shown_commands_are_understood(text: str) -> None:
     words = shlex.split(re.sub(r"\[(\w+)\]", r"\1", text))
-    importlib.import_module(f"trueline.cli.{words[0]}").parser().parse(words[1:])
+    importlib.import_module(f"trueline.cli.{module_of(words[0])}").parser().parse(words[1:])

@@ -190,14 +190,15 @@ def test_a_run_that_was_killed_is_resumed(project: Path, how: signal.Signals) ->
     code = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); from trueline.pipeline import pipeline; "
     code += f"pipeline('train_infer_python.txt', {MODE!r}, jobs=1)"
     tester = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+        [sys.executable, "-c", code], cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever runs the tests may ignore it
+    )  # fmt: skip
     deadline = time.monotonic() + 60
     while "infer" not in calls(project) and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.3)
     tester.send_signal(how)
-    tester.wait()
+    tester.wait(30)
     deadline = time.monotonic() + 5
     while _of_project(project) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -75,7 +76,10 @@ def test_the_command_serves_two_runs_until_it_is_interrupted(tmp_path: Path) -> 
     for name, value in (("a", "1"), ("b", "2")):
         subprocess.run([sys.executable, str(program), str(tmp_path / name), value], env=environment, check=True)
     words = [sys.executable, "-m", "trueline", "view", "a", "b", "--no-browser", "--json"]
-    with subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever runs the tests may ignore it
+    ) as process:  # fmt: skip
         assert process.stdout is not None
         url = json.loads(process.stdout.readline())["url"]
         from urllib.request import ProxyHandler, build_opener
@@ -83,7 +87,7 @@ def test_the_command_serves_two_runs_until_it_is_interrupted(tmp_path: Path) -> 
         opener = build_opener(ProxyHandler({}))
         assert b"went wrong" in opener.open(url, timeout=10).read()
         assert "tensors" in json.loads(opener.open(f"{url}data/detail?position=0", timeout=10).read())
-        process.send_signal(2)
+        process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
 
 

@@ -173,8 +173,11 @@ class LightOptions:
 class LightWatcher(Protocol):
     """Watches a running program through one framework. ``trouble`` counts faults of ours by their text."""
 
-    names: Sequence[LookName]
     trouble: dict[str, int]
+
+    @property
+    def names(self) -> Sequence[LookName]:
+        """What was looked at, in the order of its first look."""
 
     def start(self) -> None:
         """Begins to watch; the step that runs now has number 0."""
