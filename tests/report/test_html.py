@@ -138,8 +138,8 @@ def test_200_000_calls_stay_small() -> None:
 
 def test_every_asset_ships_and_every_place_is_filled() -> None:
     assert not re.search(r"\{\{\w+\}\}", written(FakeComparison()))
-    pages = ((page, "page.html"), (check_html, "check.html"), (run_page, "run.html"))
-    used = {name for module, template in pages for name in (*module.SCRIPTS, *module.STYLES, template)}
+    layouts = (page.COMPARISON, check_html.LAYOUT, run_page.LAYOUT)
+    used = {name for layout in layouts for name in (*layout.scripts, *layout.styles, layout.body)} | {page.FRAME}
     folder = Path(page.__file__).parent / "assets"
     files = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
     assert used == files - {"vendor/uPlot.LICENSE"}

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from trueline.diagnose.operands import largest
 from trueline.dtypes import DTYPES
 from trueline.ops.facts import Kind, facts_of
 from trueline.ops.overflows import ADVICE
@@ -171,7 +170,7 @@ def _rows(trace: Trace) -> Rows:
 def limit_of(dtype: str) -> float:
     """The base-2 logarithm of the largest number of a dtype; NaN for types that cannot overflow to infinity."""
     kind = DTYPES.get(dtype)
-    return math.log2(largest(kind.name)) if kind is not None and kind.is_float else math.nan
+    return math.log2(kind.largest) if kind is not None and kind.is_float else math.nan
 
 
 def _forecast(trace: Trace, rows: Rows) -> Forecast | None:

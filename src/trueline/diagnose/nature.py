@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trueline.diagnose.operands import Fetch, largest
+from trueline.diagnose.operands import Fetch
 from trueline.diagnose.replaying import Recorded, Unreplayable, exact_and_honest, numbers_of
+from trueline.dtypes import dtype_named
 from trueline.errors import TruelineError
 from trueline.overflows import Nature
 from trueline.records import Call, TensorRecord
@@ -31,7 +32,7 @@ def nature_of(call: Call, forward: Call | None, record: TensorRecord, fetch: Fet
 
 
 def _compare(seen: Array, exact: Array, honest: Array | None, dtype: str) -> tuple[Nature, str]:
-    limit = largest(dtype)
+    limit = dtype_named(dtype).largest
     with np.errstate(all="ignore"):
         bad = ~np.isfinite(seen)
         fits = bad & np.isfinite(exact) & (np.abs(exact) <= limit)

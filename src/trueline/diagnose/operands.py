@@ -116,11 +116,3 @@ def is_float(dtype: str) -> bool:
     """Whether a dtype, by its name, can hold NaN and infinity."""
     kind = DTYPES.get(dtype)
     return kind is not None and not kind.is_exact
-
-
-def largest(dtype: str) -> float:
-    """The largest finite number of a dtype."""
-    kind = dtype_named(dtype)
-    if kind.name == "float8_e4m3fn":  # its last number is NaN
-        return 448.0
-    return math.ldexp(2.0 - kind.epsilon, kind.exponent_max)

@@ -23,9 +23,10 @@ from trueline.diagnose.births import Births, Fate, Manner, Start
 from trueline.diagnose.blame import across_ranks, is_mask
 from trueline.diagnose.headroom import forecasts_in, forecasts_of
 from trueline.diagnose.nature import nature_of
-from trueline.diagnose.operands import failure_of, first_bad, is_float, largest
+from trueline.diagnose.operands import failure_of, first_bad, is_float
 from trueline.diagnose.scaling import Scaling
 from trueline.diagnose.watched import saturation_notes, watched_of
+from trueline.dtypes import dtype_named
 from trueline.ops.facts import Kind, facts_of
 from trueline.ops.overflows import ADVICE, explain
 from trueline.overflows import Birth, Counts, Forecast, Nature, OverflowKind, OverflowReport, Skipped
@@ -311,7 +312,7 @@ def clipped(births: Births) -> list[str]:
         for record in call.outputs:
             if not is_float(record.dtype):
                 continue
-            limit = largest(record.dtype)
+            limit = dtype_named(record.dtype).largest
             if _magnitude(record) == limit and max(sizes, default=0.0) > limit:
                 found[call.name.rpartition(".")[0], record.dtype] += 1
     return [

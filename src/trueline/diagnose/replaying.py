@@ -200,8 +200,7 @@ def distances(actual: Array, truth: Array, dtype: DType) -> tuple[float, float]:
         odd = ~finite & (actual != truth) & ~(np.isnan(actual) & np.isnan(truth))
         if odd.any() and dtype.is_float:
             # Overflow in the recorded dtype of what float64 can still hold is rounding, not a fault.
-            largest = math.ldexp(2.0 - dtype.epsilon, dtype.exponent_max)
-            odd &= ~(np.isinf(actual) & np.isfinite(truth) & (np.abs(truth) >= largest))
+            odd &= ~(np.isinf(actual) & np.isfinite(truth) & (np.abs(truth) >= dtype.largest))
         if odd.any():
             return math.inf, math.inf
         left, right = actual[finite], truth[finite]

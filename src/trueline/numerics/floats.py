@@ -65,8 +65,7 @@ class FloatNumbers:
         gold_epsilon = 2.0**-52 if self._gold[1] is None else 2.0**-63
         self._noise = scale * gold_epsilon * _HARDLY_A_DIGIT
         self._coarser = self._dtype.epsilon / gold_epsilon
-        largest = math.ldexp(2.0 - self._dtype.epsilon, self._dtype.exponent_max)
-        self._overflow = largest + math.ldexp(self._dtype.epsilon / 2, self._dtype.exponent_max)
+        self._overflow = self._dtype.largest + math.ldexp(self._dtype.epsilon / 2, self._dtype.exponent_max)
         # Where the exact result vanishes, the rounding of what was summed is left, in float32 at best.
         top = _largest_finite(self._gold[0])
         self._left_over = top * _ACCUMULATION if self._dtype.digits <= 24 and top < self._overflow else 0.0

@@ -87,11 +87,7 @@ def look_at(bits: NDArray[Any], dtype: DType) -> tuple[Any, ...]:
 @cache
 def limits_of(dtype: DType) -> tuple[float, float]:
     """The smallest number of full precision and the largest finite one; both are exact in float64."""
-    largest = (2.0 - 2.0 ** (1 - dtype.digits)) * 2.0**dtype.exponent_max
-    if dtype.itemsize == 1:  # each of these has its own way with NaN and infinity
-        values = np.abs(np.asarray(widen(np.arange(256, dtype=np.uint8), dtype), dtype=np.float64))
-        largest = float(values[np.isfinite(values)].max())
-    return 2.0**dtype.exponent_min, largest
+    return 2.0**dtype.exponent_min, dtype.largest
 
 
 def _elements(row: Any) -> NDArray[Any]:

@@ -85,8 +85,7 @@ def first_look(sides: Flat, scale: float, roundings: float) -> dict[str, float] 
     if look is None:
         return None
     epsilon = 2.0**-52 if sides.low is None else 2.0**-63
-    largest = math.ldexp(2.0 - dtype.epsilon, dtype.exponent_max)
-    overflow = largest + math.ldexp(dtype.epsilon / 2, dtype.exponent_max)
+    overflow = dtype.largest + math.ldexp(dtype.epsilon / 2, dtype.exponent_max)
     growth = math.sqrt(max(roundings, 1.0))
     yard = np.array(
         (dtype.epsilon, smallest_unit(dtype), dtype.digits, overflow, scale, epsilon, growth, sides.complex), np.float64

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from trueline.cases import CaseResult, CheckInfo, Ending, Evidence, Outcome, TensorFinding
+from trueline.formats.names import stem_of
 from trueline.records import Measurement, Verdict
 from trueline.report.check_summary import skips_of
 from trueline.report.check_wording import call_words, simulated_words, worst_element
 from trueline.report.csv import NOTHING, safe
-from trueline.report.ptdbg_names import api_stem
 
 COLUMNS = (
     "Case", "API", "Call", "Verdict", "Reason", "Part", "Path", "Dtype", "Shape", "Tensor Verdict", "Score",
@@ -111,7 +111,7 @@ def _named(results: Iterable[CaseResult]) -> Iterator[tuple[str, CaseResult]]:
     numbers: dict[str, int] = {}
     for result in results:
         case = result.case
-        prefix, short = api_stem(case.api)
+        prefix, short = stem_of(case.api)
         number = _number_of_call(case.calls[0]) if case.calls else None
         if number is None:
             number = str(numbers.get(case.api, 0))

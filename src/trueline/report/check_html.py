@@ -29,21 +29,19 @@ from trueline.report.check_wording import (
     word_of,
     worst_element,
 )
-from trueline.report.html import write_page
+from trueline.report.html import Layout, write_page
 from trueline.report.json import dumps, plain
 from trueline.report.page_data import encode, said_once
 from trueline.report.wording import size
 
-SCRIPTS = (
-    "common.js",
-    "check_data.js",
-    "check_plot.js",
-    "table.js",
-    "check_apis.js",
-    "check_details.js",
-    "check_main.js",
-)
-STYLES = ("page.css", "check.css")
+LAYOUT = Layout(
+    "check.html",
+    "case",
+    (
+        "common.js", "check_data.js", "check_plot.js", "table.js", "check_apis.js", "check_details.js", "check_main.js",
+    ),
+    ("page.css", "check.css"),
+)  # fmt: skip
 LISTED_CASES = 20_000
 DETAILED_CASES = 3_000
 DETAILED_BYTES = 20_000_000
@@ -63,7 +61,7 @@ def write_check_html(
 def write_check_page(data: dict[str, Any], stream: TextIO) -> None:
     """Writes the page of such data."""
     title = f"{data['head']['verdict'].replace('_', ' ')}: {data['head']['summary']}"
-    write_page(stream, "check.html", SCRIPTS, STYLES, title, data)
+    write_page(stream, LAYOUT, title, data)
 
 
 def check_page_data(info: CheckInfo, results: Sequence[CaseResult], *, folder: Path | None = None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import hashlib
 import html
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any, TextIO
 
@@ -20,39 +21,56 @@ from trueline.report.page_data import page_data
 from trueline.report.subject import ComparisonView
 from trueline.report.wording import verdict_sentence
 
-SCRIPTS = ("common.js", "data.js", "plot.js", "table.js", "modules.js", "errors.js", "details.js", "main.js")
-STYLES = ("page.css",)
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a page is made of: the file of its body, what a row of it is, its programs and styles."""
+
+    body: str
+    noun: str
+    scripts: tuple[str, ...]
+    styles: tuple[str, ...]
+
+
+FRAME = "frame.html"
+COMPARISON = Layout(
+    "page.html",
+    "call",
+    ("common.js", "data.js", "plot.js", "table.js", "modules.js", "errors.js", "details.js", "main.js"),
+    ("page.css",),
+)
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 def write_html(comparison: ComparisonView, stream: TextIO) -> None:
     """Writes the page."""
-    write_page(stream, "page.html", SCRIPTS, STYLES, title_of(comparison), page_data(comparison))
+    write_page(stream, COMPARISON, title_of(comparison), page_data(comparison))
 
 
 def title_of(comparison: ComparisonView) -> str:
     return f"{comparison.verdict.name.replace('_', ' ')}: {verdict_sentence(comparison)}"
 
 
-def write_page(
-    stream: TextIO, template_name: str, scripts: Sequence[str], styles: Sequence[str], title: str, data: dict[str, Any]
-) -> None:
-    """Puts a page together from its template, its programs and styles, and its data."""
-    script, style = program(scripts), styling(styles)
+def write_page(stream: TextIO, layout: Layout, title: str, data: dict[str, Any]) -> None:
+    """Puts a page together from its layout and its data."""
+    script, style = program(layout.scripts), styling(layout.styles)
     parts = {
         "policy": policy(script, style, served=bool(data.get("served"))),
         "title": html.escape(title),
         "style": style,
+        "kind": layout.body.removesuffix(".html"),
+        "noun": layout.noun,
+        "body": asset(layout.body),
         "data": embedded(dumps(data)),
         "script": script,
     }
-    template = asset(template_name)
+    frame = asset(FRAME)
     end = 0
-    for match in _PLACE.finditer(template):
-        stream.write(template[end : match.start()])
+    for match in _PLACE.finditer(frame):
+        stream.write(frame[end : match.start()])
         stream.write(parts[match[1]])
         end = match.end()
-    stream.write(template[end:])
+    stream.write(frame[end:])
 
 
 def program(scripts: Sequence[str]) -> str:

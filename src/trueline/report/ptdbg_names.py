@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
+from trueline.formats.names import stem_of
 from trueline.records import Call, Level, Phase, Role, TensorRecord
-
-_PREFIXES = (
-    ("torch.nn.functional.", "Functional"),
-    ("torch.Tensor.", "Tensor"),
-    ("torch._VF.", "VF"),
-    ("torch.distributed.", "Distributed"),
-    ("torch.ops.aten.", "Aten"),
-    ("aten.", "Aten"),
-    ("aten::", "Aten"),
-    ("torch_npu.", "NPU"),
-    ("torch.ops.npu.", "NPU"),
-    ("torch.", "Torch"),
-)
-"""Where an API lives -> ptdbg's prefix; the first that fits counts."""
 
 _ROLE_WORDS = {Role.INPUT: "input", Role.OUTPUT: "output", Role.PARAMETER: "parameters"}
 
@@ -26,25 +13,13 @@ def call_name(call: Call) -> str:
     if call.level is Level.MODULE:
         stem = "_".join(part for part in ("Module", call.module, call.module_class) if part)
     else:
-        stem = _stem(call.api)
+        stem = "_".join(stem_of(call.api))
     return f"{stem}_{call.index}_{call.phase.value}"
 
 
 def tensor_name(call: Call, tensor: TensorRecord) -> str:
     """``Functional_linear_0_forward_input.0``."""
     return f"{call_name(call)}_{_ROLE_WORDS[tensor.role]}{_place(call, tensor)}"
-
-
-def api_stem(api: str) -> tuple[str, str]:
-    """The prefix and the short name of an API: ``Functional``, ``linear``."""
-    for start, prefix in _PREFIXES:
-        if api.startswith(start):
-            return prefix, api[len(start) :]
-    return "Custom", api
-
-
-def _stem(api: str) -> str:
-    return "_".join(api_stem(api))
 
 
 def _place(call: Call, tensor: TensorRecord) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from trueline.dtypes import DTYPES
 from trueline.records import Call, Role
-from trueline.report.html import write_page
+from trueline.report.html import Layout, write_page
 from trueline.report.json import dumps, plain
 from trueline.report.page_data import DETAILED_BYTES, DETAILED_CALLS, Vector, encode, record_details, said_once
 from trueline.report.showing import render_call, render_result
@@ -22,8 +22,12 @@ from trueline.report.wording import plural
 from trueline.store import Run, Trace
 from trueline.store.columns import LEVELS, PHASES, ROLES
 
-SCRIPTS = ("common.js", "run_data.js", "vendor/uPlot.js", "run_plot.js", "table.js", "run_details.js", "run_main.js")
-STYLES = ("page.css", "vendor/uPlot.css", "run.css")
+LAYOUT = Layout(
+    "run.html",
+    "call",
+    ("common.js", "run_data.js", "vendor/uPlot.js", "run_plot.js", "table.js", "run_details.js", "run_main.js"),
+    ("page.css", "vendor/uPlot.css", "run.css"),
+)
 _CLOSE_BITS = 2.0
 """Less room than this and the next steps may overflow."""
 
@@ -36,7 +40,7 @@ def write_run_html(run: Run, stream: TextIO) -> None:
 
 def write_run_page(data: dict[str, Any], stream: TextIO) -> None:
     """Writes the page of such data."""
-    write_page(stream, "run.html", SCRIPTS, STYLES, f"{data['head']['path']}: {data['head']['summary']}", data)
+    write_page(stream, LAYOUT, f"{data['head']['path']}: {data['head']['summary']}", data)
 
 
 def run_page_data(run: Run, traces: Sequence[Trace]) -> dict[str, Any]:

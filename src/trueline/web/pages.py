@@ -13,7 +13,7 @@ from trueline.cases import CaseResult, CheckInfo
 from trueline.overflows import OverflowReport
 from trueline.pipelines import PipelineReport
 from trueline.report.check_html import case_details, check_page_data, shown_cases, write_check_page
-from trueline.report.html import SCRIPTS, STYLES, title_of, write_page
+from trueline.report.html import COMPARISON, title_of, write_page
 from trueline.report.json import dumps
 from trueline.report.overflow_html import write_overflow_html
 from trueline.report.page_data import page_data, pair_details
@@ -85,7 +85,7 @@ def comparison_page(comparison: ComparisonView) -> Page:
         return tensor_error(comparison.reference, comparison.candidate, pair, place, at)
 
     return Page(
-        lambda stream: write_page(stream, "page.html", SCRIPTS, STYLES, title_of(comparison), data),
+        lambda stream: write_page(stream, COMPARISON, title_of(comparison), data),
         {
             "data/detail": detail_of(data["count"], lambda position: pair_details(calls[position])),
             "data/tensor": tensor,

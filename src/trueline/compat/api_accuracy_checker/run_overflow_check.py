@@ -14,8 +14,8 @@ from pathlib import Path
 from trueline.compat.api_accuracy_checker.run_ut import imported
 from trueline.compat.command import EXIT_CLEAN, EXIT_FAILED, EXIT_FINDINGS, Parser, run_command
 from trueline.compat.places import say, torch_place
+from trueline.formats.names import stem_of
 from trueline.overflows import Birth, Nature
-from trueline.report.ptdbg_names import api_stem
 
 _SAID = {Nature.EXPECTED: "a normal overflow", Nature.ABNORMAL: "an abnormal overflow"}
 
@@ -71,7 +71,7 @@ def _order(run: Path) -> dict[str, int]:
 
 def _sentence(call: str, birth: Birth | None) -> str:
     api, _, number = call.rpartition(".")[0].rpartition(".")
-    name = "*".join((*api_stem(api), number))
+    name = "*".join((*stem_of(api), number))
     if birth is None:
         return f"[{name}] does not overflow"
     return f"[{name}] is {_SAID.get(birth.nature, f'an overflow, {birth.nature.value}')}: {birth.why}"

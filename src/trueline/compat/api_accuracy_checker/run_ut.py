@@ -25,10 +25,10 @@ from trueline.compat.beside import Keys, Said, with_verdicts
 from trueline.compat.command import Parser, exit_code, run_command
 from trueline.compat.places import say, torch_place
 from trueline.errors import UsageError
+from trueline.formats.names import stem_of
 from trueline.judge.checks import DEFAULT_CHECK_STANDARD
 from trueline.records import Verdict
 from trueline.report.check_csv import write_details_csv, write_result_csv
-from trueline.report.ptdbg_names import api_stem
 from trueline.report.wording import measured
 
 RESULT, DETAILS = "accuracy_checking_result.csv", "accuracy_checking_details.csv"
@@ -99,7 +99,7 @@ def _told(counts: Mapping[str, int]) -> str:
 
 def _dotted(case: Case) -> str:
     """The name that the library's tables give a case: ``Functional.linear.0``."""
-    return ".".join((*api_stem(case.api), case.calls[0].split(".")[-2]))
+    return ".".join((*stem_of(case.api), case.calls[0].split(".")[-2]))
 
 
 def _keys(source: Path, forward: Path, cases: Sequence[Case]) -> dict[str, list[str]]:
@@ -110,7 +110,7 @@ def _keys(source: Path, forward: Path, cases: Sequence[Case]) -> dict[str, list[
     found = {}
     for case in cases:
         numbers = [name.split(".")[-2] for name in alike[case.calls[0]]]
-        found[_dotted(case)] = [between.join((*api_stem(case.api), number)) for number in numbers]
+        found[_dotted(case)] = [between.join((*stem_of(case.api), number)) for number in numbers]
     return found
 
 
