@@ -8,6 +8,7 @@ The first example of the project is captured twice and compared; needs torch and
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,13 +17,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 EXAMPLE = ROOT / "examples" / "01_drifting_loss"
+SCRIPT = "examples/train.py"
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from tests.report.browser import Browser  # noqa: E402
 
 
 def trueline(*words: str, folder: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "trueline", *words]
     ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if ended.returncode not in (0, 1):
@@ -38,9 +41,9 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        script = str(EXAMPLE / "train.py")
+        shutil.copytree(EXAMPLE, folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
         for name, more in (("good", ()), ("bad", ("--new-kernels",))):
-            words = ("capture", "--out", name, "--data", "tensors", "--steps", "0-2", "--", sys.executable, script)
+            words = ("capture", "--out", name, "--data", "tensors", "--steps", "0-2", "--", "python", SCRIPT)
             trueline(*words, *more, folder=folder)
         trueline("compare", "good", "bad", "--html", "comparison.html", folder=folder)
         trueline("report", "bad", "--html", "run.html", folder=folder)
