@@ -16,6 +16,7 @@ from trueline.numerics import cpu
 from trueline.numerics.layout import DESCRIPTOR, STATISTICS
 from trueline.records import Level, Phase, Role
 from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, PHASES, ROLES, VISIT_COLUMNS, Batch, Payload
+from trueline.store.definitions import Definitions
 from trueline.store.writer import RankWriter
 from trueline.tree import Tree, tensor_paths
 
@@ -29,9 +30,7 @@ class RunOfCases:
     def __init__(self, writer: RankWriter, spool: Path) -> None:
         self._writer = writer
         self._spool = spool
-        self._numbers: dict[tuple[str, str], int] = {}
-        self._defined: Counter[str] = Counter()
-        self._fresh: dict[str, list[list[Any]]] = {}
+        self._definitions = Definitions()
         self._nth: Counter[tuple[str, Phase]] = Counter()
         self.counts: Counter[str] = Counter()
         self.tensors = 0
@@ -51,7 +50,7 @@ class RunOfCases:
             calls.append(self._backward(case, by_part, visits, calls[0][0]))
         content = _Content(self._spool / name, [*by_part["input"], *by_part["output"], *by_part["arrived"],
                                                 *by_part["gradient"]], first)  # fmt: skip
-        definitions, self._fresh = self._fresh, {}
+        definitions = self._definitions.take()
         self._writer.submit(
             Batch(
                 definitions=definitions,
@@ -72,8 +71,9 @@ class RunOfCases:
         start = max((number for number, _ in tensor_paths(case.arguments)), default=-1) + 1
         outputs = [(start + place, leaf) for place, leaf in enumerate(leaves["output"])]
         self._visit(visits, Role.OUTPUT, outputs)
-        result = _result_tree({leaf["path"]: number for number, leaf in outputs})
-        return self._call(case, Phase.FORWARD, self._tree(case.arguments), self._tree(result), raised)
+        arguments = self._definitions.tree(case.arguments)
+        result = self._definitions.tree(_result_tree({leaf["path"]: number for number, leaf in outputs}))
+        return self._call(case, Phase.FORWARD, arguments, result, raised)
 
     def _backward(
         self, case: Case, leaves: Mapping[str, list[Leaf]], visits: list[list[int]], forward: int
@@ -82,8 +82,8 @@ class RunOfCases:
         left = [(len(arrived) + place, leaf) for place, leaf in enumerate(leaves["gradient"])]
         self._visit(visits, Role.INPUT, arrived)
         self._visit(visits, Role.OUTPUT, left)
-        arguments = self._tree({leaf["path"]: {"$t": number} for number, leaf in arrived})
-        result = self._tree({leaf["path"]: {"$t": number} for number, leaf in left})
+        arguments = self._definitions.tree({leaf["path"]: {"$t": number} for number, leaf in arrived})
+        result = self._definitions.tree({leaf["path"]: {"$t": number} for number, leaf in left})
         return self._call(case, Phase.BACKWARD, arguments, result, "", forward)
 
     def _call(
@@ -93,16 +93,16 @@ class RunOfCases:
             "id": self._calls,
             "level": LEVELS.index(Level.API),
             "phase": PHASES.index(phase),
-            "api": self._name(case.api),
+            "api": self._definitions.name(case.api),
             "nth": self._nth[case.api, phase],
             "step": 0,
-            "module": self._define("modules", case.module, [case.module, ""]),
-            "context": self._name(self._context),
+            "module": self._definitions.define("modules", case.module, [case.module, ""]),
+            "context": self._definitions.name(self._context),
             "thread": 0,
             "forward": forward,
             "arguments": arguments,
             "result": result,
-            "raised": self._name(raised) if raised else NONE,
+            "raised": self._definitions.name(raised) if raised else NONE,
             "stack": self._stack(case.source),
         }
         self._calls += 1
@@ -113,7 +113,7 @@ class RunOfCases:
     def _visit(self, visits: list[list[int]], role: Role, leaves: Sequence[tuple[int, Leaf]]) -> None:
         for number, leaf in leaves:
             layout = [leaf["dtype"], list(leaf["shape"]), list(leaf["strides"]), leaf["device"], 0]
-            known = self._define("layouts", repr(layout), layout)
+            known = self._definitions.define("layouts", repr(layout), layout)
             visits.append([self._calls, number, ROLES.index(role), self.tensors, known])
             self.tensors += 1
 
@@ -122,21 +122,7 @@ class RunOfCases:
         found = re.fullmatch(r"(.+):(\d+) in (.+)", source)
         if found is None:
             return NONE
-        return self._define("stacks", source, [[[found[1], int(found[2]), found[3]]]])
-
-    def _name(self, text: str) -> int:
-        return self._define("names", text, [text])
-
-    def _tree(self, tree: Tree) -> int:
-        return self._define("trees", repr(tree), [tree])
-
-    def _define(self, table: str, key: str, row: list[Any]) -> int:
-        number = self._numbers.get((table, key))
-        if number is None:
-            number = self._numbers[table, key] = self._defined[table]
-            self._defined[table] += 1
-            self._fresh.setdefault(table, []).append([number, *row])
-        return number
+        return self._definitions.define("stacks", source, [[[found[1], int(found[2]), found[3]]]])
 
 
 class _Content:

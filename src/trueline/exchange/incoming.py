@@ -23,8 +23,8 @@ from trueline.numerics import cpu
 from trueline.numerics.layout import DESCRIPTOR, STATISTICS
 from trueline.records import Certificate, Level, Phase
 from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, PHASES, ROLES, VISIT_COLUMNS, Batch, Payload
+from trueline.store.definitions import Definitions
 from trueline.store.writer import RankWriter
-from trueline.tree import Tree
 
 Array = np.ndarray[Any, Any]
 
@@ -42,9 +42,7 @@ class IncomingCalls:
 
     def __init__(self, writer: RankWriter) -> None:
         self._writer = writer
-        self._numbers: dict[tuple[str, str], int] = {}
-        self._defined: Counter[str] = Counter()
-        self._fresh: dict[str, list[list[Any]]] = {}
+        self._definitions = Definitions()
         self._known: dict[object, int] = {}
         self._forward: dict[tuple[object, ...], tuple[int, int]] = {}
         self._nth: Counter[tuple[int, str, Phase]] = Counter()
@@ -63,7 +61,7 @@ class IncomingCalls:
         ]
         row = self._call(call, step)
         self.visits += len(visits)
-        definitions, self._fresh = self._fresh, {}
+        definitions = self._definitions.take()
         self._writer.submit(
             Batch(
                 definitions=definitions,
@@ -96,19 +94,20 @@ class IncomingCalls:
             self._nth[step, call.api, call.phase] += 1
         if call.phase is Phase.FORWARD:
             self._forward[key] = (self.calls, nth)
+        module = (call.module, call.module_class)
         row = {
             "id": self.calls,
             "level": LEVELS.index(call.level),
             "phase": PHASES.index(call.phase),
-            "api": self._name(call.api),
+            "api": self._definitions.name(call.api),
             "nth": nth,
             "step": step,
-            "module": self._define("modules", repr((call.module, call.module_class)), [call.module, call.module_class]),
-            "context": self._name(call.context),
+            "module": self._definitions.define("modules", repr(module), [*module]),
+            "context": self._definitions.name(call.context),
             "thread": 0,
             "forward": forward,
-            "arguments": self._tree(call.arguments),
-            "result": self._tree(call.result),
+            "arguments": self._definitions.tree(call.arguments),
+            "result": self._definitions.tree(call.result),
             "raised": NONE,
             "stack": self._stack(call),
         }
@@ -160,7 +159,7 @@ class IncomingCalls:
     def _layout(self, tensor: ForeignTensor) -> int:
         strides = [math.prod(tensor.shape[place + 1 :]) for place in range(len(tensor.shape))]
         layout = [tensor.dtype, list(tensor.shape), strides, tensor.device, int(tensor.requires_grad)]
-        return self._define("layouts", repr(layout), layout)
+        return self._definitions.define("layouts", repr(layout), layout)
 
     def _stack(self, call: ForeignCall) -> int:
         if not call.stack:
@@ -168,21 +167,7 @@ class IncomingCalls:
         # Those tools keep the frames of the framework too; a Run says where in the user's code a call was made.
         own = [frame for frame in call.stack if not any(part in frame.file for part in _FRAMEWORK_FILES)]
         frames = [[frame.file, frame.line, frame.function] for frame in own or call.stack]
-        return self._define("stacks", repr(frames), [frames])
-
-    def _name(self, text: str) -> int:
-        return self._define("names", text, [text])
-
-    def _tree(self, tree: Tree) -> int:
-        return self._define("trees", repr(tree), [tree])
-
-    def _define(self, table: str, key: str, row: list[Any]) -> int:
-        number = self._numbers.get((table, key))
-        if number is None:
-            number = self._numbers[table, key] = self._defined[table]
-            self._defined[table] += 1
-            self._fresh.setdefault(table, []).append([number, *row])
-        return number
+        return self._definitions.define("stacks", repr(frames), [frames])
 
 
 class _Tensors:
