@@ -5,12 +5,17 @@ RUN := $(VENV)/bin/python
 
 .PHONY: demo test bench check clean
 
+# Two processes fill two cores: a second thread of torch would only wait for them.
+test: export OMP_NUM_THREADS = 1
+
 demo: $(VENV)/ready
 	$(RUN) examples/01_drifting_loss/demo.py
 
-# A file of tests stays in one process: its tests share what is slow to make.
+# A file of tests stays in one process: its tests share what is slow to make. tests/conftest.py puts the slow files first.
+# They start hundreds of processes: where PYTHONDONTWRITEBYTECODE is set, each would compile all of trueline again.
 test: $(VENV)/ready
-	$(RUN) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(RUN) -m compileall -q src
+	$(RUN) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/ready
 	$(RUN) benchmarks/kernels.py

@@ -3,11 +3,12 @@
     python -m benchmarks.campaign [--corpus FILE] [--lines N] [--engine FOLDER]
 
 Without ``--corpus`` the lines are the project's own (``benchmarks.corpus``). Two things are measured: the whole corpus
-from start to end, with two workers; and, in steady state, the lines up to 200,000 elements, with one worker and with
-two, gradients included: cases a second from the first that ended to the last, so that imports do not count. engineV2
-runs samples of those small lines, as it is and without its garbage collections, with one worker and with two, and on
-request (``--engine-whole``) the whole corpus; its steady rate leaves out cases of more than ten seconds, ours does not.
-Measurements of both take turns, each a process of its own. Writes ``results/campaign.json`` and ``.md``.
+from start to end, with two workers; and the lines up to 200,000 elements, with one worker and with two, gradients
+included: from start to end, and in steady state (``benchmarks.steady`` says what that is, and how lines are told of
+which Paddle's own kernel takes seconds). engineV2 runs samples of those small lines, as it is and without its garbage
+collections, with one worker and with two, and on request (``--engine-whole``) the whole corpus; its rate is of the time
+from the first case that ended to the last, without cases of more than ten seconds. Measurements of both take turns,
+each a process of its own. Writes ``results/campaign.json`` and ``.md``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 
 from benchmarks import corpus
 from benchmarks.engine import Engine, EngineUnavailable
+from benchmarks.steady import SLOW, Span, rates
 from benchmarks.tables import table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,30 +37,28 @@ THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 def measure_here(file: Path, workers: int) -> dict[str, Any]:
     """Checks a file, in this process; gives what it took and how its cases ended."""
-    import resource
-
     import trueline
     from trueline.events import CaseEnded
 
-    ended: list[float] = []
+    spans: list[Span] = []
     endings: Counter[str] = Counter()
+    lines = file.read_text(encoding="utf-8").splitlines()
 
     def on_case(event: CaseEnded) -> None:
-        ended.append(time.perf_counter())
+        number = int(event.line.rpartition(":")[2])
+        spans.append(Span(time.perf_counter(), event.worked, event.seconds, lines[number - 1]))
         endings[event.ending] += 1
 
     begun = time.perf_counter()
     report = trueline.check(file, target="paddle:cpu", reference="torch:cpu", workers=workers, on_case=on_case)
     seconds = time.perf_counter() - begun
     gradients = sum(result.backward is not None for result in report.results)
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return {
         "lines": report.info.calls,
         "workers": workers,
         "seconds": seconds,
-        "first after": ended[0] - begun,
-        "per second and worker": (len(ended) - 1) / (ended[-1] - ended[0]) / workers,
-        "processor seconds": sum(one.ru_utime + one.ru_stime for one in used),
+        "first after": spans[0].ended - begun,
+        **rates(spans, workers),
         "cases with gradients": gradients,
         "left out": dict(report.info.skipped),
         "statuses": dict(endings.most_common()),
@@ -125,18 +125,42 @@ def machine() -> str:
 
 def rendered(found: dict[str, Any]) -> str:
     """The document as a table."""
-    rows = []
+    rows, named = [], {}
     for name, part in found["parts"].items():
         if "error" in part:
-            rows.append([name, part["error"], "", "", "", ""])
+            rows.append([name, part["error"], *[""] * 7])
             continue
         statuses = ", ".join(f"{status} {count}" for status, count in part["statuses"].items())
-        rate = f"{part['per second and worker']:.1f}"
-        used = f"{part['processor seconds']:.1f}"
-        rows.append([name, f"{part['lines']:,}", f"{part['seconds']:.1f}", used, rate, statuses])
-    header = ["what", "lines", "s in all", "processor s", "lines/s a worker, steady", "how they ended"]
+        told = [f"{part[kind]:.1f}" if kind in part else "" for kind in ("middle", "all", "busy", "ordinary")]
+        told = told if any(told) else ["", f"{part['per second and worker']:.1f}", "", ""]
+        busy = f"{part['busy seconds']:.1f}" if "busy seconds" in part else ""
+        rows.append([name, f"{part['lines']:,}", f"{part['seconds']:.1f}", busy, *told, statuses])
+        named[name] = part.get("slow", [])
+    header = ["what", "lines", "s in all", "worker s", "lines/s a core, middle", "all", "a busy second",
+              "ordinary lines", "how they ended"]  # fmt: skip
     title = f"# Campaigns: config lines checked a second\n\nCorpus: {found['corpus']}; {found['machine']}. "
-    return f"{title}Paddle on the CPU against torch on the CPU, forward and backward.\n\n{table(header, rows)}\n"
+    return (f"{title}Paddle on the CPU against torch on the CPU, forward and backward.\n\n{table(header, rows)}\n\n"
+            f"{_EXPLAINED}\n{_slow_lines(named)}")  # fmt: skip
+
+
+_EXPLAINED = f"""\
+- middle: while the middle four fifths of the lines end, the state in which a long campaign is nearly always: the
+  longest lines come first, and at the end workers wait for each other. Each worker has a core of its own.
+- all: while all workers work and lines still wait; all lines count. Of engineV2: from the first that ended to the last,
+  without cases of more than ten seconds.
+- a busy second: of all seconds that workers were busy with cases, from the first to the last.
+- ordinary lines: the same without those of which Paddle's own kernels take more than {SLOW:g} s, forward and backward,
+  whoever calls them. These are:
+"""
+
+
+def _slow_lines(named: dict[str, list[dict[str, Any]]]) -> str:
+    rows = [
+        [name, f"`{slow['line'][:110]}`", f"{slow['target seconds']:.1f}", f"{slow['worker seconds']:.1f}"]
+        for name, lines in named.items()
+        for slow in lines
+    ]
+    return f"{table(['what', 'line', 's of the kernels', 's in all'], rows)}\n" if rows else "none.\n"
 
 
 def main() -> None:

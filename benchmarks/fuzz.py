@@ -22,30 +22,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.fuzz_damage import damaged
-from trueline.dtypes import DTYPES
+from benchmarks.fuzz_readers import READERS
 from trueline.errors import TruelineError
 from trueline.exchange import import_run
-from trueline.formats import (
-    apex,
-    checker_json,
-    msprobe,
-    msprobe_writer,
-    npy,
-    paddle_files,
-    ptdbg,
-    tensor_files,
-    torch_files,
-)
-from trueline.formats.foreign import ForeignCall, ForeignDump, ForeignTensor, Summary
-from trueline.records import Frame, Phase, Role
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUND_SECONDS = 10
@@ -54,102 +40,6 @@ _FORBIDDEN = (
     "exec", "os.system", "os.posix_spawn", "os.exec", "os.fork", "subprocess.Popen", "socket.connect", "import",
     "ctypes.dlopen", "pickle.find_class", "os.remove", "os.rename", "shutil.rmtree", "os.symlink", "os.chmod",
 )  # fmt: skip
-
-
-def _tensor(seed: int, dtype: str = "float32") -> ForeignTensor:
-    values = np.random.default_rng(seed).standard_normal((4, 6)).astype(np.float32)
-    bits = (values.view(np.uint32) >> 16).astype(np.uint16) if dtype == "bfloat16" else values.astype(dtype)
-    summary = Summary(float(values.max()), float(values.min()), float(values.mean()), 1.0)
-    return ForeignTensor(dtype, (4, 6), True, summary=summary, fetch=lambda: (bits, DTYPES[dtype], ""))
-
-
-def _calls(api: str) -> Iterator[ForeignCall]:
-    """A few calls with everything that a dump can hold."""
-    stack = (Frame("train.py", 12, "step"), Frame("train.py", 30, "<module>"))
-    for number, dtype in enumerate(("float32", "bfloat16", "int64")):
-        arguments = {
-            "args": [{"$t": 0}, [{"$t": 1}, 2.5, None], {"$slice": [0, None, 2]}],
-            "kwargs": {"dim": -1, "dtype": {"$dtype": "float32"}, "name": "x", "size": {"$size": [2, 3]}},
-        }
-        tensors = [(Role.INPUT, _tensor(number, dtype)), (Role.INPUT, _tensor(9)), (Role.OUTPUT, _tensor(number + 3))]
-        yield ForeignCall(
-            api, number, Phase.FORWARD, arguments=arguments, result={"out": {"$t": 2}}, tensors=tensors, stack=stack
-        )
-        back = [(Role.INPUT, _tensor(number + 20)), (Role.OUTPUT, _tensor(number + 21))]
-        yield ForeignCall(
-            api, number, Phase.BACKWARD, arguments={"out": {"$t": 0}}, result={"args.0": {"$t": 1}}, tensors=back
-        )
-
-
-def _widen(array: Any, dtype: Any) -> Any:
-    return (array.astype(np.uint32) << 16).view(np.float32) if dtype.name == "bfloat16" else array
-
-
-def _fill(writer: Any, api: str = "torch.nn.functional.linear") -> None:
-    for call in _calls(api):
-        writer.add(call)
-    writer.close()
-
-
-def _make_tensor_files(folder: Path) -> None:
-    for dtype in ("float32", "bfloat16", "int64"):
-        found, known, _ = _tensor(1, dtype).fetch()  # type: ignore[misc]
-        torch_files.write_tensor(folder / f"torch_{dtype}.pt", found, known)
-        paddle_files.write_tensor(folder / f"paddle_{dtype}.pt", "x", found, known)
-        npy.write_npy(folder / f"{dtype}.npy", found)
-
-
-@dataclass(frozen=True)
-class Reader:
-    """One reader: how its dump is made, and how it is read to the end."""
-
-    make: Callable[[Path], None]
-    read: Callable[[Path], object]
-
-
-def _consume(dump: ForeignDump) -> None:
-    for part in dump.ranks:
-        for call in part.calls:
-            for _, tensor in call.tensors:
-                if tensor.fetch is not None:
-                    np.ascontiguousarray(tensor.fetch()[0])
-
-
-def _read_files(folder: Path, pattern: str) -> None:
-    """Reads every file, whatever the others do; the last error of ours counts."""
-    last: TruelineError | None = None
-    for path in sorted(folder.glob(pattern)):
-        try:
-            np.ascontiguousarray(tensor_files.read_tensor(path)[0])
-        except TruelineError as error:
-            last = error
-    if last is not None:
-        raise last
-
-
-def _make_apex(folder: Path) -> None:
-    _fill(apex.Writer(folder, 0, 0, real=True), "paddle.nn.functional.linear")
-
-
-READERS: dict[str, Reader] = {
-    "npy": Reader(_make_tensor_files, lambda folder: _read_files(folder, "*.npy")),
-    "torch": Reader(_make_tensor_files, lambda folder: _read_files(folder, "torch_*.pt")),
-    "paddle": Reader(_make_tensor_files, lambda folder: _read_files(folder, "paddle_*.pt")),
-    "msprobe": Reader(
-        lambda folder: _fill(msprobe_writer.Writer(folder, 0, 0, widen=_widen)),
-        lambda folder: _consume(msprobe.read(folder)),
-    ),
-    "ptdbg": Reader(
-        lambda folder: _fill(ptdbg.Writer(folder / "rank0", "dump", widen=_widen, data="dump")),
-        lambda folder: _consume(ptdbg.read(folder)),
-    ),
-    "checker": Reader(
-        lambda folder: _fill(checker_json.Writer(folder, 0, real=True)),
-        lambda folder: _consume(checker_json.read(folder)),
-    ),
-    "apex": Reader(_make_apex, lambda folder: _consume(apex.read(folder))),
-}
-_PATTERNS = {"npy": "*.npy", "torch": "torch_*.pt", "paddle": "paddle_*.pt"}
 
 
 @dataclass
@@ -180,14 +70,12 @@ class Fuzzer:
         self._work = folder / "work"
         self._clean.mkdir(parents=True)
         self._reader.make(self._clean)
-        self._files = sorted(
-            p.relative_to(self._clean) for p in self._clean.rglob(_PATTERNS.get(reader, "*")) if p.is_file()
-        )
+        self._files = sorted(p.relative_to(self._clean) for p in self._clean.rglob(self._reader.pattern) if p.is_file())
         self._watching = False
         self._seen: list[str] = []
         self._reader.read(self._clean)  # whatever is imported late is imported now
         shutil.copytree(self._clean, self._work)
-        if reader not in _PATTERNS:
+        if self._reader.imports:
             import_run(self._clean, folder / "first", format=reader)
         sys.addaudithook(self._heard)
 
@@ -210,7 +98,7 @@ class Fuzzer:
         target.write_bytes(content)
         (self._folder / "current").write_bytes(content)
         self._seen.clear()
-        whole = self.tally.reader not in _PATTERNS and self._random.random() < 0.02
+        whole = self._reader.imports and self._random.random() < 0.02
         try:
             signal.alarm(ROUND_SECONDS)
             self._watching = not whole
@@ -266,8 +154,9 @@ def _too_slow(*_: object) -> None:
 
 
 def _until(end: float, most: int) -> Iterator[int]:
+    """Numbers of rounds, up to a moment of this process's own time: a busy machine does not make the test shorter."""
     number = 0
-    while time.monotonic() < end and (not most or number < most):
+    while time.process_time() < end and (not most or number < most):
         yield number
         number += 1
 
@@ -280,7 +169,7 @@ def child(reader: str, seconds: float, seed: int, keep: Path, rounds: int) -> No
         fuzzer = Fuzzer(reader, Path(folder) / "scratch", seed, keep)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_BYTES, resource.RLIM_INFINITY))
-        print(json.dumps(asdict(fuzzer.run(_until(time.monotonic() + seconds, rounds)))))
+        print(json.dumps(asdict(fuzzer.run(_until(time.process_time() + seconds, rounds)))))
 
 
 def fuzz(reader: str, seconds: float, seed: int, keep: Path, rounds: int = 0) -> Tally:
@@ -296,10 +185,22 @@ def fuzz(reader: str, seconds: float, seed: int, keep: Path, rounds: int = 0) ->
     return Tally(reader, findings=[f"the process ended with {ended.returncode}: {last}"])
 
 
+def added(copies: Sequence[Tally]) -> Tally:
+    """Several tallies of one reader as one; the memory is that of the largest."""
+    whole = Tally(copies[0].reader)
+    for copy in copies:
+        for name in ("rounds", "read", "refused", "imports", "seconds", "cpu_seconds", "findings"):
+            setattr(whole, name, getattr(whole, name) + getattr(copy, name))
+        whole.peak_megabytes = max(whole.peak_megabytes, copy.peak_megabytes)
+    return whole
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--reader", choices=sorted(READERS), help="one reader; all, one after another, without it")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of the processor, for each process")
+    parser.add_argument("--reader", action="append", choices=sorted(READERS), help="again for several; all without it")
+    parser.add_argument("--jobs", type=int, default=1, help="readers at a time, each in a process of its own")
+    parser.add_argument("--copies", type=int, default=1, help="processes of each reader, with a seed each")
     parser.add_argument("--rounds", type=int, default=0, help="stop after so many; without it the time counts alone")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=Path("fuzz_findings"))
@@ -307,12 +208,22 @@ def main() -> int:
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        child(options.reader, options.seconds, options.seed, options.keep, options.rounds)
+        child(options.reader[0], options.seconds, options.seed, options.keep, options.rounds)
         return 0
     tallies = []
-    for reader in [options.reader] if options.reader else sorted(READERS):
-        tally = fuzz(reader, options.seconds, options.seed, options.keep, options.rounds)
-        tallies.append(tally)
+    chosen = options.reader or sorted(READERS)
+    with ThreadPoolExecutor(options.jobs) as jobs:
+        started = {
+            reader: [
+                jobs.submit(
+                    fuzz, reader, options.seconds, options.seed + copy, options.keep / str(copy), options.rounds
+                )
+                for copy in range(options.copies)
+            ]
+            for reader in chosen
+        }
+    for reader, copies in started.items():
+        tallies.append(tally := added([copy.result() for copy in copies]))
         print(
             f"{reader:8} {tally.rounds:9,} rounds in {tally.seconds:5.0f} s ({tally.cpu_seconds:.0f} s of CPU): "
             f"{tally.read:,} read, {tally.refused:,} refused, {tally.imports:,} imported; "

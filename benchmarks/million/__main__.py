@@ -4,7 +4,8 @@
                                  [--seconds-limit S] [--planning-seconds S] [--folder DIR] [--seed N]
 
 Every second kill is of the coordinator, the others of one of its processes; some come while it still plans. Exit code 1
-where anything does not hold. Writes ``results/million.json`` and ``.md`` beside this folder.
+where anything does not hold. Writes ``results/million.json`` and ``.md`` beside this folder. Where ``--seconds-limit``
+ends it before its time (exit code 3), the same command with the same ``--folder`` goes on, kills and figures included.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +59,42 @@ class Campaign:
         self.corpus = folder / "corpus.txt"
         self.ledger = folder / "check" / "ledger.db"
         self.executions = folder / EXECUTIONS
-        self.executions.mkdir()
+        self.executions.mkdir(exist_ok=True)
         self._random = random.Random(options.seed)
+        self._moments = self._drawn()
         self.lives: list[Life] = []
         self.worker_kills = 0
+        self.may_repeat = 0
+        """Cases that kills of workers may have had executed again: one each, and those of all who die together."""
         self._kills = 0
+        self._before = 0.0
         self._started = time.monotonic()
+        self._progress = folder / "benchmark.json"
+        if self._progress.exists():
+            self._go_on(json.loads(self._progress.read_text(encoding="utf-8")))
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been running, earlier commands included."""
+        return self._before + time.monotonic() - self._started
+
+    def _go_on(self, kept: dict[str, Any]) -> None:
+        self.lives = [Life(**life) for life in kept["lives"]]
+        self._moments, self._kills, self._before = kept["moments"], kept["kills"], kept["seconds"]
+        self.worker_kills, self.may_repeat = kept["worker kills"], kept["may repeat"]
+        self._random.seed(self._options.seed + len(self.lives))
+
+    def keep(self) -> None:
+        """Leaves what the next command needs to go on."""
+        content = {
+            "lives": [asdict(life) for life in self.lives], "moments": self._moments, "kills": self._kills,
+            "seconds": self.seconds, "worker kills": self.worker_kills, "may repeat": self.may_repeat,
+        }  # fmt: skip
+        self._progress.write_text(json.dumps(content), encoding="utf-8")
 
     def run(self) -> bool:
         """All kills, then to the end; False where time ran out."""
-        moments = self._moments()
+        moments = self._moments
         while True:
             life = Life()
             self.lives.append(life)
@@ -83,7 +110,7 @@ class Campaign:
             if finished or self._late():
                 return finished
 
-    def _moments(self) -> list[int]:
+    def _drawn(self) -> list[int]:
         """After how many cases to kill; the first few before any has ended."""
         kills = self._options.kills
         early = min(kills, max(1, kills // 10)) if kills else 0
@@ -144,8 +171,10 @@ class Campaign:
         self._kills += 1
         below = _descendants(process.pid) if self._kills % 2 == 0 else []
         if below:
+            chosen = self._random.choice(below)
             self.worker_kills += 1
-            os.kill(self._random.choice(below), signal.SIGKILL)
+            self.may_repeat += 1 + len(_descendants(chosen))
+            os.kill(chosen, signal.SIGKILL)
             return False
         process.kill()
         life.ended_by = "kill"
@@ -200,11 +229,11 @@ def slope(lives: list[Life]) -> dict[str, float]:
     }
 
 
-def figures(campaign: Campaign, options: argparse.Namespace, seconds: float, finished: bool) -> dict[str, Any]:
+def figures(campaign: Campaign, options: argparse.Namespace, finished: bool) -> dict[str, Any]:
     lives = campaign.lives
     seen = sum(life.seen for life in lives)
     executing = [life for life in lives if life.seen]
-    proof = prove(campaign.ledger, campaign.executions, campaign.corpus, options.count, campaign.worker_kills)
+    proof = prove(campaign.ledger, campaign.executions, campaign.corpus, options.count, campaign.may_repeat)
     return {
         "framework": options.framework,
         "lines": options.count,
@@ -212,9 +241,10 @@ def figures(campaign: Campaign, options: argparse.Namespace, seconds: float, fin
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "finished": finished,
         "holds": finished and not proof.faults,
-        "seconds": seconds,
+        "seconds": campaign.seconds,
         "kills_of_coordinator": sum(life.ended_by == "kill" for life in lives),
         "kills_of_workers": campaign.worker_kills,
+        "may_repeat": campaign.may_repeat,
         "cases_a_second": seen / max(sum(life.seconds for life in executing), 1e-9),
         "coordinator_microseconds_a_case": 1e6 * sum(life.executing_cpu for life in lives) / max(seen, 1),
         "planning_cpu_seconds": sum(life.planning_cpu for life in lives),
@@ -266,12 +296,16 @@ def main() -> int:
     options = parser.parse_args()
     folder = Path(options.folder or tempfile.mkdtemp(prefix="trueline-million-")).absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    started = time.monotonic()
     try:
         campaign = Campaign(options, folder)
-        corpus.write(campaign.corpus, options.count, options.framework)
+        if not campaign.corpus.exists():
+            corpus.write(campaign.corpus, options.count, options.framework)
         finished = campaign.run()
-        found = figures(campaign, options, time.monotonic() - started, finished)
+        if not finished and options.folder is not None:
+            campaign.keep()
+            print(f"{campaign.seconds:,.0f} s so far; the same command goes on in {folder}")
+            return 3
+        found = figures(campaign, options, finished)
     finally:
         if options.folder is None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -44,25 +44,24 @@ class State:
         self._memory.close()
 
 
-def measuring(setup: dict[str, Any], announce: Callable[[str], None]) -> Callable[[Any], Any]:
+def measuring(setup: dict[str, Any], announce: Callable[[str], None]) -> Any:
     """What workers do with a case, after writing down that they do it."""
     from trueline.replay import jobs
+    from trueline.replay.measuring import Measuring
 
-    measure = jobs.measuring(setup, announce)
+    inner = jobs.measuring(setup, announce)
     folder = Path(os.environ["TRUELINE_MILLION"]) / EXECUTIONS
     files: dict[int, int] = {}
 
-    def work(payload: Any) -> Any:
+    def measure(case: Any) -> Any:
         process = os.getpid()
         if process not in files:  # a worker may be a copy of a process that has opened its own
             files[process] = os.open(folder / str(process), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        number = int(payload["calls"][0].rpartition(":")[2])
+        number = int(case.calls[0].rpartition(":")[2])
         os.write(files[process], struct.pack("<i", number))
-        return measure(payload)
+        return inner.measure(case)
 
-    for name, value in vars(measure).items():
-        setattr(work, name, value)
-    return work
+    return Measuring(measure, inner.warm_up)
 
 
 def main() -> None:

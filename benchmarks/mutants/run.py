@@ -1,11 +1,12 @@
 """Plants every fault of the catalogue in the example projects, and runs the projects as they are with many seeds.
 
-    python -m benchmarks.mutants.run [--clean 50] [--first N] [--only WORD] [--json FILE]
+    python -m benchmarks.mutants.run [--clean 50] [--first N] [--only WORD] [--json FILE] [--join FILE...]
 
 A fault counts as found where the pipeline fails, and as blamed where the earliest stage that it calls wrong is the one
 in which the fault is. TIPC's own answer is in the table: it looks at the exit codes of the same commands. A project as
 it is must pass, whatever the seed of its training: both in single precision, and torch's in mixed precision as well
-(on a CPU Paddle has none, and what is said of that is no false alarm).
+(on a CPU Paddle has none, and what is said of that is no false alarm). ``--join`` runs nothing: it puts together what
+several runs have written, each of a part.
 """
 
 from __future__ import annotations
@@ -75,6 +76,15 @@ def clean(count: int, first: int, jobs: int) -> list[dict[str, Any]]:
     return rows
 
 
+def joined(files: Sequence[Path]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Faults and clean runs of several files, in the order of the catalogue; what is there twice counts once."""
+    parts = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    order = {(one.kind, one.project): number for number, one in enumerate(MUTANTS)}
+    by_fault = {(row["mutant"]["kind"], row["mutant"]["project"]): row for part in parts for row in part["faults"]}
+    by_run = {(row["seed"], row["project"], row["config"]): row for part in parts for row in part["clean"]}
+    return [by_fault[key] for key in sorted(by_fault, key=order.__getitem__)], [by_run[key] for key in sorted(by_run)]
+
+
 def written(faults: list[dict[str, Any]], clean_runs: list[dict[str, Any]]) -> str:
     """The table for people."""
     rows = []
@@ -107,10 +117,14 @@ def main() -> int:
     parser.add_argument("--only", default="", help="faults whose kind, or whose project, holds this word")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path, help="also write everything that was said here")
+    parser.add_argument("--join", type=Path, nargs="+", help="put these files together instead of running anything")
     options = parser.parse_args()
-    chosen = [one for one in MUTANTS if options.only in one.kind or options.only in one.project]
-    faults = planted(chosen, options.jobs)
-    clean_runs = clean(options.clean, options.first, options.jobs)
+    if options.join:
+        faults, clean_runs = joined(options.join)
+    else:
+        chosen = [one for one in MUTANTS if options.only in one.kind or options.only in one.project]
+        faults = planted(chosen, options.jobs)
+        clean_runs = clean(options.clean, options.first, options.jobs)
     if options.json:
         content = {"faults": faults, "clean": clean_runs}
         options.json.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")

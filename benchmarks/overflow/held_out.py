@@ -6,6 +6,7 @@ or torch itself makes zeros of, a convolution that did not overflow, twice ``p *
 logarithm): they were corrected. Three were faults of the diagnosis, which were mended afterwards: a square that
 overflows below a fraction line was taken as meant, -inf in the data of a recurrent cell as a mask, and infinite
 gradients that arrive at the scaler by a way that was not recorded were an alarm though the scaler skipped the step.
+One more was mended later: the slope of a length of zero was called a division by zero, and is 0/0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The watch beside a bare program, torch's anomaly detection and the peer, and what it leaves when something breaks.
 
-    python -m benchmarks.watch [--quick] [--gpu] [--only cost,bits,breaks] [--workload mlp ...] [--no-peer]
+    python -m benchmarks.watch [--quick] [--gpu] [--only cost,bits,breaks] [--workload mlp ...]
+                               [--tools watch,anomaly] [--no-peer]
 
 Rounds are interleaved, every cell is a process of its own and times the bare program in turns with the tool. Writes
 ``results/watch.json`` and ``results/watch.md`` (``watch_gpu`` with ``--gpu``).
@@ -15,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,21 +43,24 @@ def cell(request: dict[str, Any], interpreter: str, threads: int) -> dict[str, A
 
 
 def measure_cost(options: argparse.Namespace, workloads: list[str]) -> dict[str, Any]:
-    """Step times of every workload under every tool, rounds interleaved."""
+    """Step times of every workload under every tool, rounds interleaved; what is known is kept after every round."""
+    cells: dict[str, dict[str, list[Any]]] = {name: {tool: [] for tool in options.tools} for name in workloads}
     found: dict[str, Any] = {}
-    for workload in workloads:
-        cells: dict[str, list[dict[str, Any]]] = {tool: [] for tool in TOOLS}
-        for turn in range(options.rounds):
-            for tool in TOOLS:
-                if tool == "peer" and not options.peer:
-                    cells[tool].append({"error": "the peer is not there"})
-                    continue
-                print(f"cost: {workload}, {tool}, round {turn + 1} of {options.rounds}", file=sys.stderr, flush=True)
-                interpreter = str(peer.python()) if tool == "peer" else sys.executable
-                request = {"tool": tool, "workload": workload, "steps": options.steps, "turns": options.turns}
-                cells[tool].append(cell(request, interpreter, options.threads))
-        found[workload] = {tool: _ratio(several) for tool, several in cells.items()}
+    for turn in range(options.rounds):
+        for workload, tool in product(workloads, options.tools):
+            print(f"cost: {workload}, {tool}, round {turn + 1} of {options.rounds}", file=sys.stderr, flush=True)
+            cells[workload][tool].append(_measured(options, workload, tool))
+        found = {name: {tool: _ratio(several) for tool, several in tools.items()} for name, tools in cells.items()}
+        options.save("cost", found)
     return found
+
+
+def _measured(options: argparse.Namespace, workload: str, tool: str) -> dict[str, Any]:
+    if tool == "peer" and not options.peer:
+        return {"error": "the peer is not there"}
+    interpreter = str(peer.python()) if tool == "peer" else sys.executable
+    wanted = {"steps": options.steps, "turns": options.turns, "seconds": options.seconds}
+    return cell({"tool": tool, "workload": workload, **wanted}, interpreter, options.threads)
 
 
 def _ratio(cells: list[dict[str, Any]]) -> dict[str, Any]:
@@ -79,7 +84,7 @@ def _median(times: list[list[float]], place: int) -> float:
 
 
 def measure_bits(options: argparse.Namespace, workloads: list[str]) -> dict[str, Any]:
-    """Whether training is the same to the last bit."""
+    """Whether training is the same to the last bit, and whether the bare program repeats itself at all."""
     return {one: cell({"kind": "bits", "workload": one}, sys.executable, options.threads) for one in workloads}
 
 
@@ -186,11 +191,14 @@ def table(document: dict[str, Any]) -> str:
         ]
         for workload, row in document["cost"].items():
             cells = [f"{row['watch'].get('bare_ms', 0):.1f}"]
-            cells += [_cell(row[tool]) for tool in TOOLS]
+            cells += [_cell(row.get(tool, {"error": "not measured"})) for tool in TOOLS]
             lines.append(f"| {workload} | " + " | ".join(cells) + " |")
     if "bits" in document:
-        same = {name: one.get("same", one.get("error")) for name, one in document["bits"].items()}
-        lines += ["", f"Training bit-identical under the watch: {same}."]
+        lines += ["", "| workload | bare program repeatable | bit-identical under the watch |", "|---|---|---|"]
+        for name, one in document["bits"].items():
+            lines.append(f"| {name} | {one.get('repeatable', one.get('error'))} | {one.get('same', '')} |")
+        lines += ["", "With torch's deterministic algorithms and attention written out; four steps."]
+    lines += ["", *document["notes"]] if "notes" in document else []
     if "breaks" in document:
         lines += ["", "| break | " + "what was found |", "|---|---|"]
         lines += [f"| {name} | {json.dumps(one)} |" for name, one in document["breaks"].items()]
@@ -219,8 +227,10 @@ def main() -> int:
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--only", default=",".join(PARTS))
     parser.add_argument("--workload", action="append", choices=sorted({**WORKLOADS, **GPU_WORKLOADS}))
+    parser.add_argument("--tools", type=lambda text: text.split(","), default=list(TOOLS), help="some of them")
     parser.add_argument("--no-peer", dest="peer", action="store_false")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=45.0, help="about so long for a cell: slow ones, fewer steps")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -239,12 +249,16 @@ def main() -> int:
     workloads = options.workload or list(GPU_WORKLOADS if options.gpu else WORKLOADS)
     document: dict[str, Any] = {"machine": _machine(options.gpu), "peer": state, "quick": options.quick}
     target = options.json or RESULTS / ("watch_gpu.json" if options.gpu else "watch.json")
-    for part in options.only.split(","):
-        document[part] = PARTS[part](options, workloads)
+
+    def save(part: str, content: dict[str, Any]) -> None:
+        document[part] = content
         target.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    text = table(document)
-    target.with_suffix(".md").write_text(text, encoding="utf-8")
-    print(text)
+        target.with_suffix(".md").write_text(table(document), encoding="utf-8")
+
+    options.save = save
+    for part in options.only.split(","):
+        save(part, PARTS[part](options, workloads))
+    print(table(document))
     return 0
 
 

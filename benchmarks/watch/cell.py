@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import tempfile
 import time
@@ -21,6 +22,7 @@ from benchmarks import peer
 from benchmarks.workloads import Job, build
 
 Step = Callable[[Any], None]
+_LEAST_STEPS = 3
 
 
 def _synchronize() -> None:
@@ -77,14 +79,18 @@ TOOLS = {"watch": _watched, "capture": _captured, "anomaly": _anomaly, "peer": _
 
 
 def measure(request: dict[str, Any]) -> dict[str, Any]:
-    """Step times, bare and under a tool, in turns."""
+    """Step times, bare and under a tool, in turns: fewer steps and turns where there would be no end of them."""
     job = build(request["workload"])
-    batches = [job.make_batch(number) for number in range(request["steps"] + 2)]
-    for batch in batches[:2]:
-        job.train_step(batch)
+    for number in range(2):
+        taken = _timed(lambda batch: job.train_step(batch) and None, job.make_batch(number))[0]
+    steps = round(request["seconds"] / request["turns"] / 2 / taken)
+    batches = [job.make_batch(number) for number in range(max(_LEAST_STEPS, min(request["steps"], steps)) + 2)]
     bare: list[tuple[float, float]] = []
     under: list[tuple[float, float]] = []
-    for _ in range(request["turns"]):
+    begun = time.perf_counter()
+    for turn in range(request["turns"]):
+        if turn and time.perf_counter() - begun > request["seconds"]:
+            break
         bare += [_timed(lambda batch: job.train_step(batch) and None, batch) for batch in batches][2:]
         with (
             tempfile.TemporaryDirectory(dir=request["folder"]) as folder,
@@ -94,27 +100,40 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
     return {"bare": bare, "steps": under}
 
 
-def same_bits(workload: str, folder: Path) -> bool:
-    """Whether training under a watch gives the same parameters and losses, to the last bit."""
-    ends = []
-    for watched in (False, True):
-        job = build(workload)
-        torch.manual_seed(1)
-        losses = []
-        with contextlib.ExitStack() as stack:
-            if watched:
-                stack.enter_context(_watched(job, folder))
-            for number in range(4):
-                losses.append(job.train_step(job.make_batch(number)))
-        ends.append([*losses, *(parameter.detach().clone() for parameter in job.model.parameters())])
-    return all(torch.equal(left, right) for left, right in zip(*ends, strict=True))
+def same_bits(workload: str, folder: Path) -> dict[str, bool]:
+    """Whether training under a watch gives the same parameters and losses, to the last bit; and, as a control, whether
+    the bare program gives them twice."""
+    _deterministic()
+    ends = [_trained(workload, None), _trained(workload, None), _trained(workload, folder)]
+    same = [all(torch.equal(left, right) for left, right in zip(ends[0], end, strict=True)) for end in ends[1:]]
+    return {"repeatable": same[0], "same": same[1]}
+
+
+def _deterministic() -> None:
+    """Fused attention sums gradients in the order in which its blocks happen to end: written out, it does not."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    for switch in ("enable_flash_sdp", "enable_mem_efficient_sdp", "enable_cudnn_sdp"):
+        if hasattr(torch.backends.cuda, switch):
+            getattr(torch.backends.cuda, switch)(False)
+
+
+def _trained(workload: str, watched: Path | None) -> list[torch.Tensor]:
+    """Losses and parameters after four steps."""
+    job = build(workload)
+    torch.manual_seed(1)
+    with contextlib.ExitStack() as stack:
+        if watched is not None:
+            stack.enter_context(_watched(job, watched))
+        losses = [job.train_step(job.make_batch(number)) for number in range(4)]
+    return [*losses, *(parameter.detach().clone() for parameter in job.model.parameters())]
 
 
 def main() -> int:
     request = json.loads(sys.argv[1])
     torch.set_num_threads(request.get("threads", 1))
     if request.get("kind") == "bits":
-        print(json.dumps({"same": same_bits(request["workload"], Path(request["folder"]))}))
+        print(json.dumps(same_bits(request["workload"], Path(request["folder"]))))
     else:
         print(json.dumps(measure(request)))
     return 0

@@ -83,7 +83,7 @@ def main() -> None:
         print(f"recording {number}: {STATES[answer.argmax()]}, prob: {answer.max():.6f}")
     if options.benchmark:
         print(f"total time spent: {seconds:.4f} s, {len(values) / seconds:.1f} recordings a second")
-    trueline.probe("infer", predictor, [values], labels=labels)
+    trueline.probe("infer", predictor, [values], outputs=[answers], labels=labels)
 
 
 if __name__ == "__main__":

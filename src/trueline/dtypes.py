@@ -6,6 +6,7 @@ neither torch nor paddle is installed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from trueline.errors import UsageError
@@ -90,3 +91,9 @@ def dtype_named(name: str) -> DType:
         return DTYPES[plain]
     except KeyError:
         raise UsageError(f"unknown dtype {name!r}; known: {', '.join(DTYPES)}") from None
+
+
+def limit_of(name: str) -> float:
+    """The base-2 logarithm of the largest number of a dtype; NaN for types that cannot overflow to infinity."""
+    kind = DTYPES.get(name)
+    return math.log2(kind.largest) if kind is not None and kind.is_float else math.nan

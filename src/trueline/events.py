@@ -16,7 +16,8 @@ class CaseEnded:
     ``line`` is the config line or the place it came from, ``ending`` one of ``cases.Ending`` as text, ``reason`` one
     line, empty where it passed. ``seconds`` is how long it ran. ``done`` of ``total`` cases are finished with it, those
     of an earlier run of the same check included. ``cost`` is how long it was expected to run and ``cost_left`` how
-    long, one after the other, all that are not finished are; 0 where nobody estimated.
+    long, one after the other, all that are not finished are; 0 where nobody estimated. ``worked`` is how long a worker
+    was busy with it, references, golds and measuring included; 0 where the case ended its worker.
     """
 
     api: str
@@ -28,6 +29,7 @@ class CaseEnded:
     total: int
     cost: float = 0.0
     cost_left: float = 0.0
+    worked: float = 0.0
 
 
 OnCase = Callable[[CaseEnded], None]

@@ -22,6 +22,9 @@ from trueline.records import Verdict
 UNSUPPORTED_CODE = 77
 """With this a command says that the machine cannot do what was asked (no kernel, no device): no pass, no failure."""
 
+TO_KEEP = "operators to keep in float32"
+"""What the finding of such a search is called."""
+
 MODES = (
     "lite_train_lite_infer",
     "lite_train_whole_infer",
@@ -115,6 +118,8 @@ class Stage:
     writes: tuple[str, ...] = ()
     timeout: float | None = None
     memory: int | None = None
+    retries: int = 0
+    """How often a command that failed is run again."""
     check: CheckKind | None = None
     reference: str = ""
     """Of a check: the stage whose numbers are trusted; empty where it looks at one stage alone."""
@@ -194,6 +199,8 @@ class StageResult:
     log: str = ""
     reused: bool = False
     started: str = ""
+    attempts: int = 1
+    """How often the command was run: more than once where it failed before."""
     findings: tuple[NumberFinding, ...] = ()
     numbers: Mapping[str, float] = field(default_factory=dict)
 
@@ -224,6 +231,28 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingHistory:
+    """What a training told of its steps, all columns of one length: None is what was not told. A long one is thinned
+    out evenly; its first and last steps are there."""
+
+    steps: tuple[int, ...] = ()
+    loss: tuple[float | None, ...] = ()
+    scale: tuple[float | None, ...] = ()
+    gradient_norm: tuple[float | None, ...] = ()
+    update_norm: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """An earlier run of the same configs in the same folder, in one line."""
+
+    created: str
+    verdict: str
+    seconds: float
+    executed: int
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineInfo:
     """The head of a report. ``folder`` is where the reports and logs lie."""
 
@@ -240,12 +269,15 @@ class PipelineInfo:
 
 @dataclass(frozen=True, slots=True)
 class PipelineReport:
-    """A plan and what became of it. Of a plan that was not run ``results`` is empty."""
+    """A plan and what became of it. Of a plan that was not run ``results`` is empty. ``histories`` are those of the
+    trainings that told any, by the names of their stages; ``past`` the runs before this one, the oldest first."""
 
     plan: Plan
     results: tuple[StageResult, ...] = ()
     info: PipelineInfo | None = None
     changes: tuple[Change, ...] = ()
+    histories: Mapping[str, TrainingHistory] = field(default_factory=dict)
+    past: tuple[PastRun, ...] = ()
 
     @property
     def executed(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def test_it_can_find_something(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
                 raise KeyError("not ours")
         (folder / "made").write_text("outside")
 
-    monkeypatch.setitem(fuzz.READERS, "npy", fuzz.Reader(fuzz.READERS["npy"].make, careless))
+    monkeypatch.setitem(fuzz.READERS, "npy", dataclasses.replace(fuzz.READERS["npy"], read=careless))
     fuzzer = fuzz.Fuzzer("npy", tmp_path / "scratch", 5, tmp_path / "findings")
     tally = fuzzer.run(range(60))
     assert any("KeyError" in one for one in tally.findings) and any("for writing" in one for one in tally.findings)

@@ -19,9 +19,10 @@ import trueline
 from tests.helpers.synthetic import Spec, array, write_run
 from trueline.campaign.ledger import LEDGER_FILE
 from trueline.campaign.modes import Mode
-from trueline.cases import Ending, Status
+from trueline.cases import Case, CaseMeasured, Ending, Status
 from trueline.errors import UsageError
 from trueline.records import Verdict
+from trueline.replay.measuring import Measuring
 
 ROOT = Path(__file__).parents[2]
 KERNELS = "tests.campaign.kernels"
@@ -146,14 +147,14 @@ def test_only_a_death_in_the_candidate_is_a_finding(
     assert "SIGABRT" in report.results[0].reason
 
 
-def dying(setup: object, announce: Callable[[str], None]) -> Callable[[object], object]:
+def dying(setup: object, announce: Callable[[str], None]) -> Measuring:
     """Makes a worker that aborts at a stage."""
 
-    def work(payload: object) -> object:
+    def measure(case: Case) -> CaseMeasured:
         announce(os.environ["TRUELINE_TEST_STAGE"])
         os.abort()
 
-    return work
+    return Measuring(measure)
 
 
 def test_no_source_is_an_error() -> None:

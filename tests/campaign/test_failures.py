@@ -142,7 +142,7 @@ def test_inputs_outputs_and_the_worst_element_are_kept(kinds: dict[str, SavedFai
 
 
 def test_deaths_are_shown_again_too(program: Path, tmp_path: Path) -> None:
-    _, saved = save(program, tmp_path / "check", DEADLY, seconds=1, timeout=8.0, memory=0.8)
+    _, saved = save(program, tmp_path / "check", DEADLY, seconds=1, timeout=5.0, memory=0.8)
     assert set(saved) == set(DEADLY)
     assert {api: one.note for api, one in saved.items() if not one.reproduced} == {}
     assert all((one.folder / "inputs.safetensors").exists() for one in saved.values())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,16 @@ paddle.Tensor.min(Tensor([120000],"float64"), )
 paddle.erfinv(Tensor([8],"float16"), )
 paddle.abs(Tensor([8],"float32"), )
 """  # noqa: E501 - a config is one line
+RMS_NORM = """
+import paddle
+one = paddle.ones([256])
+paddle.incubate.nn.functional.fused_rms_norm(paddle.ones([2, 256]), one, one, 1e-06, begin_norm_axis=1)
+"""
+
+
+def rms_norm_crashes() -> bool:
+    """Whether Paddle's kernel ends the process here: it needs instructions that not every processor has."""
+    return subprocess.run([sys.executable, "-c", RMS_NORM], capture_output=True, check=False).returncode < 0
 
 
 def test_defects_of_paddle_are_found_with_the_right_labels(tmp_path: Path) -> None:
@@ -134,16 +146,17 @@ def test_defects_of_paddle_are_found_with_the_right_labels(tmp_path: Path) -> No
     assert len(report.results) == 7
     found = triage(tmp_path / "check", workers=1, timeout=30, scripts=1)
     labels = {group.apis[0].rpartition(".")[2]: (group.label, group.signature.look) for group in found.groups}
-    assert labels == {
+    crash = {"fused_rms_norm": (Label.CRASHES, Look.CRASH)} if rms_norm_crashes() else {}
+    assert labels == crash | {
         "stanh": (Label.TARGET, Look.NARROWER),
         "argmax": (Label.TARGET, Look.EXACT),
         "gelu": (Label.TARGET, Look.FACTOR),
-        "fused_rms_norm": (Label.CRASHES, Look.CRASH),
         "min": (Label.TOO_SLOW, Look.TIMEOUT),
         "erfinv": (Label.UNSUPPORTED, Look.MISSING_KERNEL),
     }, [(group.name, group.why) for group in found.groups]
     slow = of_api(found, "paddle.Tensor.min")
     assert slow.opinions[0].exponent is not None and 1.5 <= slow.opinions[0].exponent <= 3.0, slow.why
     assert "super-linear" in slow.why
-    assert found.groups[0].label is Label.CRASHES and found.groups[0].reproduced, found.groups[0].note
+    if crash:
+        assert found.groups[0].label is Label.CRASHES and found.groups[0].reproduced, found.groups[0].note
     assert "derivative" in of_api(found, "paddle.nn.functional.gelu").why

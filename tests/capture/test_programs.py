@@ -17,6 +17,7 @@ from torch import nn
 import trueline
 from tests.helpers.models import Transformer
 from trueline.errors import UsageError
+from trueline.frameworks.torch import regions
 from trueline.records import Call, Phase
 from trueline.store import RankReader, open_run
 
@@ -320,14 +321,24 @@ def test_compiled_regions_show_their_border(backend: str, made: str, tmp_path: P
     assert torch.equal(y, expected)
     reader = open_run(tmp_path / "run").rank(0)
     calls = list(reader.trace())
-    regions = [call for call in calls if call.api.startswith("torch.compile.") and call.phase is Phase.FORWARD]
-    assert len(regions) == 1, [call.api for call in calls]
-    assert len(regions[0].inputs) == 1 and len(regions[0].outputs) == 1
-    assert torch.equal(torch.from_numpy(reader.tensor(regions[0].outputs[0]).copy()), expected)
+    borders = [call for call in calls if call.api.startswith("torch.compile.") and call.phase is Phase.FORWARD]
+    assert len(borders) == 1, [call.api for call in calls]
+    assert len(borders[0].inputs) == 1 and len(borders[0].outputs) == 1
+    assert torch.equal(torch.from_numpy(reader.tensor(borders[0].outputs[0]).copy()), expected)
     assert not forwards(calls, "Tensor.sin")
     assert capture.certificate is not None
     assert any("torch.compile" in reason for reason in capture.certificate.not_recorded)
     assert forwards(calls, "Tensor.mul") and forwards(calls, "Tensor.sum")
+
+
+def test_compiled_functions_are_found_however_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the code that torch makes them from, or, should it hide that, among all objects."""
+    compiled = [torch.compile(lambda x: x + 1, backend="eager"), torch.compile(backend="eager")(lambda x: x * 2)]
+    quick = regions.compiled_functions()
+    monkeypatch.setattr(regions, "compiler", lambda: lambda: None)
+    slow = regions.compiled_functions()
+    assert {id(function) for function in compiled} <= {id(function) for function in quick}
+    assert {id(function) for function in quick} == {id(function) for function in slow}
 
 
 def test_a_compiled_module_shows_its_border(captured: Captured) -> None:

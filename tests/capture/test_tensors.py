@@ -272,6 +272,18 @@ def test_running_statistics_before_and_after(captured: Captured) -> None:
     assert stored(reader, results["args.2"]) == bits(norm.running_var)
 
 
+def test_running_statistics_of_an_exported_graph(captured: Captured) -> None:
+    """There the kernel is called under its own name, with the statistics in other places."""
+    mean, variance = torch.zeros(3), torch.ones(3)
+    kernel = torch.ops.aten.batch_norm.default
+    reader = captured(
+        lambda: kernel(torch.randn(5, 3), None, None, mean, variance, True, 0.1, 1e-5, False), data="tensors"
+    )
+    results = {record.path: record for record in forward(reader, "torch.ops.aten.batch_norm.default").outputs}
+    assert stored(reader, results["args.3"]) == bits(mean)
+    assert stored(reader, results["args.4"]) == bits(variance)
+
+
 def test_normalisation_without_running_statistics_changes_nothing(captured: Captured) -> None:
     """Weight and bias stand where the running statistics would be among the tensors, and must not be taken for them."""
     x, weight, bias = torch.randn(2, 3, 4), torch.ones(3), torch.zeros(3)

@@ -82,6 +82,14 @@ def test_files_are_written(asked: dict[str, Any], tmp_path: Path, capsys: pytest
     assert "written:" in capsys.readouterr().out
 
 
+def test_the_page_is_written_and_that_of_a_check_by_performance_as_well(asked: dict[str, Any], tmp_path: Path) -> None:
+    for number, words in enumerate((["profile"], ["check", "--mode", "performance"])):
+        file = tmp_path / f"{number}.html"
+        assert main([*words, "runs/a", "--target", "torch:cpu", "--html", str(file)]) in (0, 1, 2)
+        page = file.read_text(encoding="utf-8")
+        assert page.startswith("<!doctype html>") and 'class="profile"' in page
+
+
 def test_json_on_standard_output_is_alone(asked: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "runs/a", "--target", "torch:cuda", "--against", "torch:cpu", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"] == "PASS"

@@ -33,6 +33,11 @@ def rows(alignment: Alignment) -> list[tuple[int, int, Match]]:
     return list(zip(*columns, strict=True))
 
 
+def path_of(trace: Trace, visit: int) -> str:
+    """The path of a tensor of the first call."""
+    return trace.path_of(0, int(trace.visits[visit, 1]))
+
+
 def test_an_inserted_call_is_one_extra_row(tmp_path: Path) -> None:
     plain = [call("torch.relu", f"layer.{n}") for n in range(5)]
     found, _, _ = aligned(tmp_path, plain, [*plain[:2], call("torch.tanh", "layer.1"), *plain[2:]])
@@ -66,6 +71,27 @@ def test_other_names_of_the_same_operator(tmp_path: Path) -> None:
     leaves = pair_leaves(found, reference, candidate)
     assert leaves.row.tolist() == [0, 0, 1, 1, 1, 2, 2]
     assert (leaves.reference == leaves.candidate).all()
+
+
+def test_forms_of_an_operator_with_their_arguments_in_another_order(tmp_path: Path) -> None:
+    """Exported graphs call kernels, which take weights before running statistics and give other outputs beside; and
+    they know no modules."""
+    weight, bias, mean, variance = (array(8, seed=number) for number in range(4))
+    statistics = {"args.1": mean + 1, "args.2": variance + 1}
+    keywords = {"weight": weight, "bias": bias}
+    eager = Spec("torch.nn.functional.batch_norm", [X, mean, variance], [X.copy()], keywords, statistics, module="m")
+    exported = Spec("torch.ops.aten.batch_norm.default", [X, weight, bias, mean, variance], [X.copy()])
+    native = Spec("torch.native_batch_norm", [X, weight, bias, mean, variance], [X.copy(), mean + 2, variance + 2])
+    for name, other in (("exported", exported), ("native", native)):
+        found, reference, candidate = aligned(tmp_path / name, [eager], [other])
+        assert rows(found) == [(0, 0, Match.RENAMED)]
+        leaves = pair_leaves(found, reference, candidate)
+        pairs = zip(leaves.reference[~leaves.output], leaves.candidate[~leaves.output], strict=True)
+        paths = [(path_of(reference, left), path_of(candidate, right)) for left, right in pairs]
+        assert set(paths) == {
+            ("args.0", "args.0"), ("kwargs.weight", "args.1"), ("kwargs.bias", "args.2"), ("args.1", "args.3"),
+            ("args.2", "args.4"),
+        }  # fmt: skip
 
 
 def test_a_wrapper_around_the_model_changes_nothing(tmp_path: Path) -> None:
@@ -119,4 +145,4 @@ def test_leaves_that_only_one_side_has(tmp_path: Path) -> None:
     leaves = pair_leaves(found, reference, candidate)
     lonely = np.flatnonzero(leaves.candidate == -1)
     assert len(lonely) == 1
-    assert reference.path_of(0, int(reference.visits[leaves.reference[lonely[0]], 1])) == "args.0.1"
+    assert path_of(reference, leaves.reference[lonely[0]]) == "args.0.1"

@@ -134,6 +134,31 @@ def test_an_inserted_call_that_changes_the_data_is_the_origin(tmp_path: Path) ->
     assert report.first_divergence.api == "torch.mul"
 
 
+@pytest.mark.parametrize("data", MODES)
+def test_memory_that_nobody_wrote_hides_no_missing_call(tmp_path: Path, data: str) -> None:
+    """A program that makes its model while it is recorded begins with ``torch.empty``, which differs in every run."""
+    x, weight = array(32, 64, seed=1), array(64, 64, seed=2, scale=0.1)
+
+    def calls(memory: int, scaled: bool) -> list[Spec]:
+        filled = array(64, 64, seed=3)
+        product = (x @ weight).astype(np.float32)
+        half = (product * np.float32(0.5)).astype(np.float32)
+        found = [
+            Spec("torch.empty", [], [array(64, 64, seed=memory)]),
+            Spec("torch.nn.init.ones_", [], [filled]),
+            Spec("torch.matmul", [x, weight], [product]),
+        ]
+        if scaled:
+            found.append(Spec("torch.Tensor.mul", [product], [half]))
+        given = half if scaled else product
+        return [*found, Spec("torch.nn.functional.gelu", [given], [gelu(given)])]
+
+    report = compare(tmp_path, calls(71, scaled=True), calls(72, scaled=False), data)
+    assert report.verdict is Verdict.FAIL and report.origin is not None
+    assert report.origin.comparison.call.api == "torch.nn.functional.gelu"
+    assert "in the reference from torch.Tensor.mul" in report.origin.explanation
+
+
 def test_different_data_at_the_start_is_said_so(tmp_path: Path) -> None:
     report = compare(tmp_path, program(), program(scale=1.5))
     assert report.verdict is Verdict.FAIL

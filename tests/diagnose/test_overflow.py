@@ -67,6 +67,10 @@ def root_of_zero_backward() -> None:
     leaf(1.0, 0.0).sqrt().sum().backward()
 
 
+def length_of_zero_backward() -> None:
+    torch.hypot(leaf(3.0, 0.0), leaf(4.0, 0.0)).sum().backward()
+
+
 SEEDED = [
     (log_of_zero, "torch.Tensor.log.0.forward", OverflowKind.DIVISION_BY_ZERO),
     (zero_by_zero, "torch.Tensor.div.0.forward", OverflowKind.ZERO_BY_ZERO),
@@ -77,6 +81,7 @@ SEEDED = [
     (nothing_seen, "torch.Tensor.softmax.0.forward", OverflowKind.INFINITY_MINUS_INFINITY),
     (zero_times_infinity, "torch.Tensor.mul.0.forward", OverflowKind.ZERO_TIMES_INFINITY),
     (root_of_zero_backward, "torch.Tensor.sqrt.0.backward", OverflowKind.DIVISION_BY_ZERO),
+    (length_of_zero_backward, "torch.hypot.0.backward", OverflowKind.ZERO_BY_ZERO),
 ]
 
 

@@ -317,7 +317,10 @@ def test_each_rank_counts_for_itself(watched: Watched) -> None:
     assert {one.rank: one.overflows for one in report.watched} == {0: (), 1: (0,)}
 
 
-def test_ranks_and_steps_that_were_not_asked_for_are_left_alone(watched: Watched) -> None:
+def test_ranks_and_steps_that_were_not_asked_for_are_left_alone(
+    watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     watching, light, adapter = watched(ranks=[1])
     with watching:
         pass

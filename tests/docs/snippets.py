@@ -37,3 +37,8 @@ def blocks(page: Path) -> Iterator[Block]:
             yield Block("file", text[caption.end() :], caption["name"])
         elif info in ("sh", "python"):
             yield Block(info, text)
+
+
+def fenced(page: Path) -> list[tuple[str, str]]:
+    """Everything that is fenced on a page, run or only shown: what follows the fence, and the text."""
+    return [(match["info"].strip(), match["text"]) for match in _FENCE.finditer(page.read_text(encoding="utf-8"))]

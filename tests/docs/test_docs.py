@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.snippets import Block, blocks
+from tests.docs.snippets import Block, blocks, fenced
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(page for page in DOCS.rglob("*.md") if any(blocks(page)))
+CHINESE = DOCS / "zh"
+# Chinese pages show what the English ones show (a test below), so that running the English ones is enough.
+PAGES = sorted(page for page in DOCS.rglob("*.md") if any(blocks(page)) and CHINESE not in page.parents)
+HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
 
 
 def environment() -> dict[str, str]:
@@ -52,6 +55,19 @@ def test_what_a_page_says_runs(page: Path, tmp_path: Path) -> None:
         pytest.importorskip("paddle")
     for block in blocks(page):
         run_block(block, tmp_path)
+
+
+@pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.name)
+def test_a_chinese_page_shows_the_same_code(page: Path) -> None:
+    translated = CHINESE / "how-to" / page.name
+    assert translated.exists(), f"{page.relative_to(DOCS)} has no Chinese page: write {translated.relative_to(DOCS)}"
+    assert fenced(translated) == fenced(page)
+    assert any("\u4e00" <= character <= "\u9fff" for character in translated.read_text(encoding="utf-8"))
+
+
+def test_no_chinese_page_is_left_over_or_runs_code_of_its_own() -> None:
+    assert {page.name for page in (CHINESE / "how-to").glob("*.md")} <= {page.name for page in HOW_TO}
+    assert not [page for page in CHINESE.glob("*.md") if any(blocks(page))]
 
 
 def test_the_reference_is_up_to_date() -> None:

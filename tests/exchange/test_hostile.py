@@ -61,6 +61,7 @@ ESCAPES = [
     "x\x00.pt",
     "",
     "y" * 2000,
+    "y" * 300,  # a name, but no file can have it
     "\ud800",
 ]
 

@@ -126,13 +126,14 @@ def npy_bytes(shape: str, descr: str = "'<f4'", content: bytes = b"\x00" * 16, v
         (npy_bytes("(4,)", "'|O'"), "not a plain number"),
         (npy_bytes("(4,)", "[('a', '<f4')]"), "not a plain number"),
         (npy_bytes("__import__('os').system('true')"), "header cannot be read"),
+        (npy_bytes(r"'\N{DIGIT FOUR}'"), "header cannot be read"),
         (npy_bytes("(" * 5000 + ")" * 5000), "header cannot be read"),
         (npy_bytes("(4,)", version=9), "version 9"),
         (b"\x93NUMPY", "version 0"),
         (b"not numpy at all", "neither a .npy file"),
         (b"", "neither a .npy file"),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_npy_files_that_lie(content: bytes, says: str, tmp_path: Path) -> None:
     path = tmp_path / "x.npy"

@@ -123,6 +123,15 @@ def test_what_a_kernel_writes_without_counting_is_seen() -> None:
     assert done.outputs["args.1"].alias == "args.1"
 
 
+def test_a_result_that_no_kernel_made_is_none_and_an_empty_one_is_one() -> None:
+    case, inputs = case_of(GELU, T(drawn(4)))
+    done = on(gelu="half_filled").run(case, inputs, mode="candidate")
+    assert done.outcome.status is Status.RETURNED, done.outcome
+    assert list(done.outputs) == ["out.0"]
+    empty = run("paddle:cpu", "paddle.nonzero", T(np.zeros(3, dtype=np.float32)))
+    assert empty.outputs["out"].shape == (0, 1)
+
+
 def test_a_watched_argument_comes_back() -> None:
     case, inputs = case_of("paddle.add", T([1.0]), T([2.0]))
     assert set(on().run(case, inputs, mode="candidate", watch={"args.1"}).outputs) == {"out", "args.1"}

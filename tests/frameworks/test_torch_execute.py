@@ -349,20 +349,20 @@ def test_defaults_of_a_device_hold_for_all(
 
 @pytest.mark.parametrize("switched", [True, False])
 def test_tf32_is_noted_where_its_switch_is_on(switched: bool) -> None:
-    switches = (torch.backends.cudnn, torch.backends.cuda.matmul)
-    before = [one.allow_tf32 for one in switches]
     expected = {
         "torch.nn.functional.conv2d": "cudnn",
         "torch.lstm": "cudnn",
         "torch.matmul": "matmul",
         "torch.relu": "",
     }
-    try:
-        for one in switches:
-            one.allow_tf32 = switched
-        for api, switch in expected.items():
-            assert tensor_float(api, "cuda") == (switch if switched else "")
-            assert tensor_float(api, "cpu") == ""
-    finally:
-        for one, value in zip(switches, before, strict=True):
-            one.allow_tf32 = value
+    matmul = torch.backends.cuda.matmul
+    before = matmul.allow_tf32
+    # A context for cudnn: torch's own test tools, once imported, forbid setting its flags.
+    with torch.backends.cudnn.flags(allow_tf32=switched):
+        try:
+            matmul.allow_tf32 = switched
+            for api, switch in expected.items():
+                assert tensor_float(api, "cuda") == (switch if switched else "")
+                assert tensor_float(api, "cpu") == ""
+        finally:
+            matmul.allow_tf32 = before

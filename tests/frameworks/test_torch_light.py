@@ -188,6 +188,85 @@ def test_each_call_has_its_turn() -> None:
     assert counts == dict.fromkeys(range(7), 1)
 
 
+def counts_of(watching: Watching, api: str, phase: Phase = Phase.FORWARD) -> list[int]:
+    return [
+        int(row["count"])
+        for looks in watching.looks
+        for row in looks.looks[looks.looks["sink"] == Sink.NONE]
+        if looks.names[row["name"]].api == api and looks.names[row["name"]].phase is phase
+    ]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_of_a_large_tensor_a_part_is_looked_at(whole: bool) -> None:
+    batch = torch.ones(4 * 65536)
+    with Watching(rotation=1, whole=whole) as watching:
+        for _ in range(4):
+            made = batch * 2.0
+            made.sum()
+            watching.end_step()
+    counts = counts_of(watching, "torch.Tensor.mul")
+    assert counts == [4 * 65536 if whole else 65536] * 4
+
+
+def test_what_a_part_did_not_show_is_found_by_the_examination() -> None:
+    batch = torch.ones(8 * 65536, requires_grad=True)
+    hurt = torch.zeros(8 * 65536)
+    hurt[5::65536] = math.inf
+    with Watching(rotation=1) as watching:
+        made = batch * (hurt + 1.0)
+        made.sum().backward()
+        (looks,) = watching.end_step()
+        assert looks.bad
+        origin = watching.examine().origin
+    assert origin is not None and origin.outputs[0].look["positive_infinity"] == 8
+
+
+def test_the_same_memory_is_looked_at_once() -> None:
+    batch = torch.randn(4, 6, requires_grad=True)
+    with Watching(rotation=1) as watching:
+        made = batch * 2.0
+        made.view(24).reshape(6, 4).transpose(0, 1).sum().backward()
+        watching.end_step()
+    assert counts_of(watching, "torch.Tensor.mul") == [24]
+    for api in ("torch.Tensor.view", "torch.Tensor.reshape", "torch.Tensor.transpose"):
+        assert counts_of(watching, api) == []
+    handed_on = [counts_of(watching, f"torch.Tensor.{api}", Phase.BACKWARD) for api in ("view", "mul")]
+    assert handed_on == [[], []], "what arrives there is what arrived at transpose, or at reshape"
+
+
+def test_a_device_is_not_asked_for_more_because_the_host_has_time() -> None:
+    model, optimizer = small()
+    with Watching(rotation=4) as watching:
+        watching.watcher.watch.looks.read_later(torch.zeros(1))
+        for _ in range(4):
+            train(model, optimizer, torch.randn(3, 8))
+            watching.end_step()
+        assert watching.watcher._rotation == 4
+
+
+def test_functions_in_python_ask_the_mode_quickly_and_are_given_back() -> None:
+    code = torch.overrides.handle_torch_function.__code__
+    asked: list[Any] = []
+
+    class Other(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            asked.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Watching(rotation=1) as watching:
+        functional.layer_norm(torch.randn(3, 8), (8,))
+        with pytest.raises(RuntimeError):
+            functional.layer_norm(torch.randn(3, 8), (9,))
+        with Other():
+            functional.layer_norm(torch.randn(3, 8), (8,))
+        assert torch._C._len_torch_function_stack() == 1
+        watching.end_step()
+    assert torch.overrides.handle_torch_function.__code__ is code
+    assert functional.layer_norm in asked
+    assert counts_of(watching, "torch.nn.functional.layer_norm") == [24, 24]
+
+
 class Overflowing(nn.Module):
     def forward(self, x: Any) -> Any:
         return torch.exp(x * 1000.0)

@@ -54,3 +54,9 @@ def eats_memory(x: Any, approximate: bool = False) -> Any:
     held = []
     while True:
         held.append(paddle.ones([1 << 24]))
+
+
+def half_filled(x: Any, approximate: bool = False) -> Any:
+    """With a second result that no kernel made: the rank, which this way of solving does not find."""
+    one = paddle.ones([2, 1])
+    return gelu(x, approximate), paddle._C_ops.lstsq(one, one, 1e-6, "gels")[2]

@@ -189,3 +189,33 @@ def test_standards_by_name() -> None:
     assert standard_named("ptdbg").name == "ptdbg"
     own = Honest()
     assert standard_named(own) is own
+
+
+BARE = {"estimated": True, "equal": False, "cosine": math.nan}
+"""What is known of tensors of which a tool kept max, min, mean and norm."""
+
+
+def test_of_four_numbers_a_clear_difference_fails_and_agreement_is_no_proof() -> None:
+    found = judge("torch.nn.functional.gelu", [tensor("args.0", **BARE)], [tensor("out", 1e-4, **BARE)])
+    assert found.verdict is Verdict.FAIL and "inputs of equal statistics" in found.reason
+    found = judge("torch.nn.functional.gelu", [tensor("args.0", **BARE)], [tensor("out", **BARE)])
+    assert found.verdict is Verdict.NOT_COMPARED and "all that is known" in found.reason
+
+
+@pytest.mark.parametrize("where", ["inputs", "saved"])
+def test_nobody_is_blamed_where_four_numbers_say_that_the_inputs_differ(where: str) -> None:
+    """They tell the least by which tensors differ: the most may explain anything."""
+    given = {"inputs": [tensor("out", **BARE)], "saved": [tensor("args.0", **BARE)]}
+    given[where][0].distance = 1e-7
+    found = judge(
+        "torch.nn.functional.layer_norm", outputs=[tensor("args.0", 1e-3, **BARE)], phase=Phase.BACKWARD, **given
+    )
+    assert found.verdict is Verdict.WARN and found.inherited
+    assert f"so does {given[where][0].path}" in found.reason
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-2])
+def test_an_input_of_unknown_size_gives_no_limit(distance: float) -> None:
+    found = judge("torch.sin", [tensor("args.0", rms=math.nan, **BARE)], [tensor("out", distance, **BARE)])
+    assert found.verdict is Verdict.NOT_COMPARED
+    assert "how large its inputs are is not known" in found.reason

@@ -118,6 +118,32 @@ def test_numpy_reads_through_descriptors(monkeypatch: pytest.MonkeyPatch) -> Non
     assert_same(looked_at(views, dtype), by_numpy(views, dtype))
 
 
+@pytest.mark.parametrize("shape", [(131_072,), (500_000,), (1_000_003,), (700, 1000), (3, 200, 1024)])
+@pytest.mark.parametrize("view", ["plain", "transposed", "sliced"])
+def test_parts_hold_everything_in_the_end(shape: tuple[int, ...], view: str) -> None:
+    outside = -1.0
+    values = np.full([size + 8 * (view == "sliced") for size in shape], outside, np.float32)
+    seen = values[tuple(slice(0, size) for size in shape)]
+    seen[...] = np.arange(seen.size).reshape(shape)
+    seen = seen.T if view == "transposed" else seen
+    row = cpu.describe(seen, DTYPES["float32"])
+    parts = min(seen.size // light.PART_LEAST, light.PART_MOST)
+    times = np.zeros(seen.size, np.int64)
+    for number in range(2 * parts):
+        part = light.part_of(row, number)
+        found = light._elements(part[0]).reshape(-1)
+        assert len(found) == part["numel"][0] <= seen.size // parts * 1.2 + light.PART_BLOCK
+        assert (found != outside).all()
+        times += np.bincount(found.astype(np.int64), minlength=seen.size)
+    assert times.min() >= 1, "an element was never looked at"
+    assert times.max() <= 2
+
+
+def test_small_tensors_have_no_parts() -> None:
+    row = cpu.describe(np.zeros(131_071, np.float32), DTYPES["float32"])
+    assert light.part_of(row, 3) is row
+
+
 def test_wrong_tables_are_refused() -> None:
     with pytest.raises(UsageError, match="contiguous table"):
         light.look_batch(np.zeros(2, DESCRIPTOR), np.zeros(3, light.LOOK))
@@ -144,6 +170,7 @@ def test_triton_kernel_agrees(name: str) -> None:
     dtype = DTYPES[name]
     ordinary = np.random.default_rng(1).standard_normal(40_000).astype(np.float32)
     arrays = [random_bits(dtype, (5000,), 1), random_bits(dtype, (40, 50), 2).T, random_bits(dtype, (1,), 3)]
+    arrays += [random_bits(dtype, (40, 264), 4)[:, 8:136], random_bits(dtype, (3, 7, 32), 5)[:, ::2]]
     if name == "float32":
         arrays += [ordinary, ordinary[:2048], np.zeros(3000, np.float32)]
     reducer = LightReducer("cpu")
@@ -173,5 +200,5 @@ def test_triton_kernel_compiles_without_a_device() -> None:
     from trueline.numerics.cuda_light_kernels import look_at_blocks
 
     source = ASTSource(fn=look_at_blocks, signature={"table": "i64", "results": "i64"}, constexprs={})
-    compiled = compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8})
+    compiled = compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
     assert "ld.global.v4.b32" in compiled.asm["ptx"]

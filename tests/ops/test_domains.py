@@ -265,6 +265,17 @@ def test_positions_of_parameters_agree_with_torch() -> None:
             assert ours == names[: len(ours)], name
 
 
+def test_kernels_are_given_their_arguments_as_torch_exports_them() -> None:
+    """``torch.nn.functional`` may have another order than the kernel of the same name."""
+    torch = pytest.importorskip("torch")
+    for name in ("batch_norm", "native_batch_norm", "cudnn_batch_norm", "instance_norm", "embedding", "bilinear"):
+        wanted = [argument.name for argument in getattr(torch.ops.aten, name).default._schema.arguments]
+        tensors = [one for one in wanted if one in ("input", "weight", "bias", "running_mean", "running_var")]
+        for api in (f"torch.{name}", f"aten.{name}.default", f"torch.ops.aten.{name}.default"):
+            for one in tensors:
+                assert parameter(api, f"args.{wanted.index(one)}") == one, (api, one)
+
+
 def test_paths_to_parameters() -> None:
     assert parameter("torch.nn.functional.embedding", "args.1") == "weight"
     assert parameter("torch.Tensor.__getitem__", "args.1.0") == "indices"

@@ -345,13 +345,48 @@ def test_the_yaml_form(tmp_path: Path) -> None:
         f"python3.7 tools/export.py Global.checkpoints={folder}/latest Global.save_inference_dir={folder} "
         f"> {folder}_nodes_1_export.log 2>&1",
         f"python3.7 tools/predict.py --cpu_threads=1 --model_dir={folder} --batch-size=1 --backend=eager "
-        f"--benchmark=True > {log}/python_infer_cpu_threads_1_batchsize_1_backend_eager.log 2>&1",
+        f"--benchmark=True > {folder}_python_infer_cpu_threads_1_batchsize_1_backend_eager.log 2>&1",
     ]
     assert len(found) == 4 * (3 + 6)
     trains = [stage for stage in plan.stages if stage.kind is StageKind.TRAIN]
     assert [stage.precision for stage in trains] == ["fp32", "O1", "fp32", "O1"]
     assert "--amp_level=O1" in lines(plan)[9]
     assert {stage.timeout for stage in trains} == {600.0} and {stage.memory for stage in plan.stages} == {8 * 10**9}
+
+
+def test_every_command_of_the_yaml_form_has_its_own_log(tmp_path: Path) -> None:
+    plan = plan_pipeline([yaml_recipe(tmp_path)], MODE)  # type: ignore[list-item]
+    logs = [command.log for command in plan.commands if command.log]
+    assert len(set(logs)) == len(logs) == 4 * (2 + 6)
+
+
+@pytest.mark.parametrize(
+    ("change", "devices"),
+    [
+        (("tools/predict.py", "tools/predict.py --use_gpu=True"), {"gpu"}),
+        (("tools/predict.py", "tools/predict.py --device cuda:0"), {"gpu"}),
+        (("tools/predict.py", "tools/predict.py --device cpu --use-gpu=False"), {"cpu"}),
+        (("--benchmark: true", "--use-gpu: true"), {"gpu"}),
+        (("loops: {", "loops: {--use-gpu: [true, false], "), {"gpu", "cpu"}),
+        (("loops: {", "loops: {--device: [cuda, cpu], "), {"gpu", "cpu"}),
+    ],
+)
+def test_inference_on_a_gpu_is_called_so(tmp_path: Path, change: tuple[str, str], devices: set[str]) -> None:
+    plan = plan_pipeline([yaml_recipe(tmp_path, YAML_CONFIG.replace(*change))], MODE)  # type: ignore[list-item]
+    stages = [stage for stage in plan.stages if stage.kind is StageKind.INFER]
+    assert {stage.settings["device"] for stage in stages} == devices
+    for stage in stages:
+        assert stage.command is not None and f"python_infer_{stage.settings['device']}_" in stage.command.log
+        assert f"/infer_{stage.settings['device']}_" in stage.name
+
+
+def test_retries_are_those_of_the_command_line_or_of_the_kind(tmp_path: Path) -> None:
+    recipe = yaml_recipe(tmp_path, YAML_CONFIG + "retries: {train: 0, infer: 2}\n")
+    for given, trained, inferred in ((None, 0, 2), (1, 1, 1)):
+        plan = plan_pipeline([recipe], MODE, retries=given)  # type: ignore[list-item]
+        found = {stage.kind: stage.retries for stage in plan.stages}
+        assert found[StageKind.TRAIN] == trained and found[StageKind.INFER] == inferred
+        assert found[StageKind.CHECK] == 0
 
 
 BAD_YAML = {
@@ -362,6 +397,8 @@ BAD_YAML = {
     "a list": (YAML_CONFIG.replace('{fp32: "", O1: "--amp_level=O1"}', "[fp32, O1]"), "line 14: .* is a list"),
     "memory": (YAML_CONFIG.replace("8 GB", "8 pounds"), "line 7: memory: is '8 pounds'"),
     "timeout": (YAML_CONFIG.replace("infer: 60", "infer: soon"), "line 6: timeout.infer: is 'soon'"),
+    "retries": (YAML_CONFIG.replace("memory:", "retries: {infer: 0.5}\nmemory:"), "line 7: retries.infer: is 0.5"),
+    "few retries": (YAML_CONFIG.replace("memory:", "retries: -1\nmemory:"), "line 7: retries: is -1"),
     "skip": (YAML_CONFIG.replace("{backend: onnx, threads: 4}", "{backends: onnx}"), "line 21: infer.skip.0.backends"),
     "mode": (YAML_CONFIG.replace("lite_train: 2, whole_train", "whole_train"), "line 12: .*no value"),
     "empty loop": (YAML_CONFIG.replace("[1, 3]", "[]"), "line 20: infer.loops.--batch-size: is an empty list"),

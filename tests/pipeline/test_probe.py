@@ -74,7 +74,7 @@ def test_other_ranks_leave_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch
     ("arguments", "words"),
     [
         (("../eval", linear_model(), [1]), "no name"),
-        (("eval", None, [1]), "either a model"),
+        (("eval", None, [1]), "a model to run, or the outputs"),
         (("eval", 3, [1]), "callable"),
         (("eval", linear_model(), []), "at least one batch"),
     ],
@@ -181,6 +181,33 @@ def test_outputs_that_are_there_already(folder: Path) -> None:
     (point,) = points_in(folder)
     assert list(point.sections) == ["batch"]
     assert list(point.sections["batch"][0].outputs) == ["out.scores"]
+
+
+def test_what_the_script_got_is_taken_as_it_is(folder: Path) -> None:
+    """The model is not asked for it a second time, only for what the script did not ask."""
+    asked: list[int] = []
+
+    def model(batch: Any) -> Any:
+        asked.append(len(batch))
+        return batch * 2.0
+
+    batch = np.arange(16, dtype=np.float32).reshape(8, 2)
+    Probe()("infer", model, [batch], outputs=[batch * 3.0])
+    (point,) = points_in(folder)
+    assert list(point.sections) == ["batch", "again", "size 1", "size 3", "order"]
+    assert np.array_equal(point.sections["batch"][0].outputs["out"].bits, batch * 3.0)
+    assert np.array_equal(point.sections["again"][0].outputs["out"].bits, batch * 2.0)
+    assert asked == [8, 1, 3, 8, 3]  # the last one is looked at, not kept
+
+
+def test_operators_are_counted_on_what_the_model_takes(folder: Path) -> None:
+    class Fixed(torch.nn.Linear):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            return super().forward(batch.reshape(4, 2))
+
+    Probe()("eval", Fixed(2, 2).eval(), torch.ones(4, 2))
+    (point,) = points_in(folder)
+    assert point.sections["size 3"][0].raised and point.facts["other"]
 
 
 def test_dicts_and_tuples_are_arguments(folder: Path) -> None:

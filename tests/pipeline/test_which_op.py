@@ -164,3 +164,27 @@ def test_the_operators_to_keep_are_searched_in_the_stage(chain: Chain, monkeypat
     with chain.stage("infer", StageKind.INFER):
         pass
     assert ops_to_keep(chain.run("infer")).verdict is Verdict.NOT_COMPARED
+
+
+def test_a_model_is_lowered_by_the_hook_where_the_script_does_not(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its outputs are then narrow, and so is what is read of them."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.last = torch.nn.Linear(12, 8)
+
+        def forward(self, batch: Any) -> Any:
+            return self.last(batch).reshape(-1, 4)
+
+    monkeypatch.setenv("TRUELINE_PROBE_KEEP", "1e-6")
+    monkeypatch.setenv("TRUELINE_LEVEL", "O1_bf16")
+    with chain.stage("eval", StageKind.EVAL) as probe:
+        probe("eval", Model().eval(), [inputs()], sizes=False)
+    told = ops_to_keep(chain.run("eval"))
+    assert told.verdict is Verdict.PASS, told.reason
+    assert told.reason.startswith("torch.nn.functional.linear") and told.numbers["error"] < 1e-6

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from trueline.replay.serve import Spent
+from trueline.replay.serve import Answer, Spent
 
 
 def maker(setup: dict[str, Any], announce: Callable[[str], None]) -> Callable[[Any], Any]:
@@ -51,6 +51,8 @@ def do(payload: dict[str, Any], seen: list[Any]) -> Any:
         pieces = []
         while True:
             pieces.append(os.urandom(1000) * 100)
+    elif what == "attach":
+        return Answer([payload["value"]], '{"long":"text"}')
     elif what == "exit":
         sys.exit(3)
     elif what == "lose the device":

@@ -17,7 +17,7 @@ import pytest
 from trueline.cases import Status
 from trueline.errors import UsageError
 from trueline.replay.board import IDLE, Board
-from trueline.replay.pool import Done, Job, Pool, WorkerError
+from trueline.replay.pool import Done, Job, Pool, WorkerError, Written
 
 MAKER = "tests.replay.fakes:maker"
 ROOT = Path(__file__).parents[2]
@@ -256,3 +256,18 @@ def test_the_cost_of_a_job_is_below_a_millisecond() -> None:
         begin = time.process_time()
         count = sum(1 for _ in pool.run(Job(str(n), payload) for n in range(2000)))
         assert (time.process_time() - begin) / count < 1e-3
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_comes_with_an_answer_is_not_read(workers: int) -> None:
+    done = run(["attach", "good"], workers=workers)
+    attached = done["0:attach"]
+    assert (attached.answer, attached.attachment) == ([0], '{"long":"text"}')
+    assert done["1:good"].attachment == "" and (attached.seconds > 0.0 or not workers)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_is_written_already_is_sent_as_it_stands(workers: int) -> None:
+    job = Job("a", Written('{"do": "good", "value": 7, "key": "a"}'))
+    with Pool(MAKER, {}, workers=workers) as pool:
+        assert [one.answer for one in pool.run([job])] == [7]

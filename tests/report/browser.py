@@ -46,9 +46,11 @@ class Browser:
         self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
-        self.send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 720
-        )
+        self.resize(width, height)
+
+    def resize(self, width: int, height: int) -> None:
+        phone = width < 720
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
 
     def open(self, file: Path, fragment: str = "") -> None:
         self.send("Page.navigate", url=f"file://{file}#{fragment}")
@@ -83,7 +85,7 @@ class Browser:
         self.click(*place)
 
     def press(self, key: str) -> None:
-        text = {"text": key} if len(key) == 1 else {}
+        text = {"text": key} if len(key) == 1 else {"Enter": {"text": "\r"}}.get(key, {})
         self.send("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
         self.send("Input.dispatchKeyEvent", type="keyUp", key=key)
 

@@ -11,6 +11,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from trueline.dtypes import dtype_named
 from trueline.records import (
     Call,
     CallComparison,
@@ -31,6 +32,10 @@ APIS = (
     "torch.nn.functional.linear", "torch.nn.functional.gelu", "torch.nn.functional.layer_norm", "torch.matmul",
     "torch.Tensor.softmax", "torch.Tensor.__add__", "torch.nn.functional.dropout", "torch.Tensor.transpose",
 )  # fmt: skip
+
+SHAPE = (8, 16, 32)
+WRONG = (3, slice(4, 8), slice(10, 20))
+"""Where in the output of the fault the error is."""
 
 INFO = RunInfo(
     format_version=1, tool_version="0.1.0", created="2026-01-01T10:00:00", framework="torch",
@@ -60,7 +65,7 @@ def measurement(distance: float, **changes: Any) -> Measurement:
 
 
 def tensor(role: Role, path: str, distance: float | None, limit: float | None, verdict: Verdict) -> TensorComparison:
-    record = TensorRecord(role, path, 1, "float32", (8, 16, 32), (512, 32, 1), "cpu", statistics=statistics())
+    record = TensorRecord(role, path, 1, "float32", SHAPE, (512, 32, 1), "cpu", statistics=statistics(), stored=True)
     other = replace(record, statistics=statistics(distance or 0.0))
     return TensorComparison(
         role, path, record, other, verdict, "within the limit" if verdict is Verdict.PASS else "beyond the limit",
@@ -90,15 +95,25 @@ class Calls(Sequence[CallComparison]):
 
 
 class FakeComparison:
-    """A model of some layers, trained for some steps, with a fault at ``fault`` (None: a clean comparison)."""
+    """A model of some layers, trained for some steps, with a fault at ``fault`` (None: a clean comparison). With
+    ``renamed`` the reference has its modules inside another one, a layer that the candidate lacks, and lacks one."""
 
     def __init__(
-        self, size: int = 400, fault: int | None = 150, *, api: str = "", module: str = "", mode: str = "tensors"
+        self,
+        size: int = 400,
+        fault: int | None = 150,
+        *,
+        api: str = "",
+        module: str = "",
+        mode: str = "tensors",
+        ranks: int = 1,
+        renamed: bool = False,
     ) -> None:
         self.size, self.fault, self.mode = size, fault, mode
+        self.ranks, self.renamed = ranks, renamed
         self.api, self.module = api, module
         self.standard = "honest"
-        self.reference, self.candidate = run("good"), run("bad")
+        self.reference, self.candidate = (run(name, tuple(range(ranks))) for name in ("good", "bad"))
         self.baseline: Any = None
         self.notes = ["torch 2.12.0 and 2.13.0 are compared"]
         self.unmatched: Any = {"extra": 1, "missing": 0, "ranks": {0: {"extra": 1, "missing": 0}}}
@@ -133,6 +148,18 @@ class FakeComparison:
     def first_divergence(self) -> Call | None:
         return None if self.fault is None else self.pair(self.fault).candidate
 
+    def elements(self, position: int, place: int) -> Any:
+        """The output of the fault is wrong in one tile, all others by a rounding."""
+        reference = np.random.default_rng(place).normal(size=SHAPE)
+        candidate = reference + 1e-8
+        if position == self.fault and place == 1:
+            candidate[WRONG] += 0.01
+            candidate[3, 5, 12] += 0.5
+        return reference, candidate, dtype_named("float32")
+
+    def gold(self, position: int, place: int) -> Any:
+        return self.elements(position, place)[0] + 1e-9 if place == 1 else "it was given to the call"
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -141,7 +168,7 @@ class FakeComparison:
         phase = Phase.BACKWARD if columns["phase"][position] == "backward" else Phase.FORWARD
         call = Call(
             id=position, api=str(columns["api"][position]), index=int(columns["index"][position]),
-            step=int(columns["step"][position]), rank=0, phase=phase, level=Level.API,
+            step=int(columns["step"][position]), rank=int(columns["rank"][position]), phase=phase, level=Level.API,
             module=str(columns["module"][position]), module_class="EncoderLayer",
             arguments={"args": [{"$t": 0}], "kwargs": {"approximate": "tanh"}}, result={"out": {"$t": 1}},
             stack=(Frame("model.py", 41, "forward"), Frame("train.py", 12, "main")),
@@ -154,16 +181,23 @@ class FakeComparison:
             tensor(Role.INPUT, taken, inside, None, Verdict.PASS),
             tensor(Role.OUTPUT, given, None if math.isnan(outside) else outside, limit, verdict),
         )
+        call = replace(call, tensors=tuple(pair.candidate for pair in pairs if pair.candidate is not None))
+        alone = int(columns["alone"][position])
+        sides = (None if alone == 1 else replace(call, module=str(columns["reference_module"][position])), call)
+        if alone == 2:
+            sides = (call, None)
         reason = "its output is wrong although its inputs agree" if verdict is Verdict.FAIL else "agrees"
         inherited = bool(columns["inherited"][position])
-        return CallComparison(call, call, verdict, reason, pairs, inside, outside, limit, inherited)
+        return CallComparison(*sides, verdict, reason, () if alone else pairs, inside, outside, limit, inherited)
 
     def _make_columns(self) -> dict[str, np.ndarray[Any, Any]]:
         random = np.random.default_rng(0)
         size, fault = self.size, self.fault
         position = np.arange(size)
-        step = position * 4 // max(size, 1)
-        phase = np.where((position * 8 // max(size, 1)) % 2 == 1, "backward", "forward")
+        each = max(-(-size // self.ranks), 1)
+        rank, place = position // each, position % each
+        step = place * 4 // each
+        phase = np.where((place * 8 // each) % 2 == 1, "backward", "forward")
         api = np.array(APIS)[position % len(APIS)].astype(object)
         part = ("attention", "mlp")
         module = np.array([f"encoder.layers.{p // 8 % 12}.{part[p // 4 % 2]}" for p in position], object)
@@ -183,8 +217,18 @@ class FakeComparison:
             inherited[fault] = False
             api[fault] = self.api or "torch.nn.functional.gelu"
             module[fault] = self.module or "encoder.layers.2.mlp"
+        alone = np.zeros(size, np.int64)
+        if self.renamed:
+            alone[position % 50 == 13], alone[position % 50 == 31] = 1, 2
+            verdict[alone > 0], output[alone > 0] = Verdict.NOT_COMPARED, np.nan
+            inherited[alone > 0] = False
+            module[alone == 1] = "encoder.layers.3.adapter"
+        before = np.array([f"wrapped.{name}" if self.renamed else name for name in module], object)
+        before[alone == 1], before[alone == 2] = "", "wrapped.encoder.layers.5.dropout"
+        module[alone == 2] = before[alone == 2]
         return {
-            "position": position, "step": step, "rank": np.zeros(size, np.int64), "phase": phase,
+            "position": position, "step": step, "rank": rank, "phase": phase, "alone": alone,
+            "reference_module": before,
             "index": position // 8, "output_distance": output, "input_distance": inside, "limit": limit,
             "verdict": verdict, "api": api,
             "module": module, "inherited": inherited,

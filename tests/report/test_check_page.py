@@ -133,7 +133,18 @@ def choose(browser: Browser, control: str, value: str, event: str) -> None:
 def test_verdict_counts_and_worst_are_seen_without_a_click(opened: Browser) -> None:
     assert opened.run("document.querySelector('h1').textContent").startswith("7 of 106 cases are wrong")
     text = opened.run("document.getElementById('verdict').innerText")
-    assert "95 passed" in text and "439 = 103 checked + 3 not compared + 315 the same as these + 18 skipped" in text
+    assert "439 = 103 checked + 3 not compared + 315 the same as these + 18 skipped" in text
+    statuses = opened.run("[...document.querySelectorAll('.status')].map(e => e.textContent.trim())")
+    assert statuses == [
+        "✓96 pass",
+        "✕4 mismatch",
+        "✕1 target raises",
+        "✕1 crashed",
+        "✕1 timed out",
+        "\u20131 unsupported here",
+        "\u20132 skipped",
+    ], "each case has one status, and a mark besides its colour"
+    assert "1 of those that pass are to look at" in text
     assert names(opened)[:3] == ["torch.matmul", "torch.Tensor.softmax", "torch.nn.functional.gelu"], "the worst first"
     reasons = opened.run("document.getElementById('reasons').innerText")
     assert "returned nothing that could be compared" in reasons and "optimizer step" in reasons
@@ -153,7 +164,8 @@ def test_a_click_on_a_row_tells_the_case(opened: Browser) -> None:
 
 @needs_browser
 def test_a_click_in_the_plot_opens_the_case_under_it(opened: Browser) -> None:
-    x, y, width = opened.run("(() => { const r = canvas.getBoundingClientRect(); return [r.x, r.y, r.width]; })()")
+    x, y, width = opened.run("(() => { canvas.scrollIntoView({ block: 'center', behavior: 'instant' });"
+                             " const r = canvas.getBoundingClientRect(); return [r.x, r.y, r.width]; })()")  # fmt: skip
     column = 62 + (9 + 0.5) / 106 * (width - 62 - 16)
     found = opened.run(
         f"(() => {{ const p = canvas.getContext('2d').getImageData(Math.round({column}), 0, 1, canvas.height).data;"
@@ -166,8 +178,8 @@ def test_a_click_in_the_plot_opens_the_case_under_it(opened: Browser) -> None:
 
 @needs_browser
 def test_filters_by_api_verdict_and_text(opened: Browser) -> None:
-    opened.run("document.querySelector(\".node button[title='torch.nn.functional.gelu']\").click()")
-    assert set(names(opened)) == {"torch.nn.functional.gelu"}
+    opened.click_on(".matrix button[title='torch.nn.functional.gelu']")
+    assert set(names(opened)) == {"torch.nn.functional.gelu"} and "api=torch.nn" in opened.run("location.hash")
     choose(opened, "kind", "wrong", "change")
     assert names(opened) == ["torch.nn.functional.gelu"] * 3
     choose(opened, "part", "backward", "change")

@@ -39,7 +39,7 @@ def page(report: OverflowReport) -> str:
     return stream.getvalue()
 
 
-def test_the_page_tells_the_origin_and_runs_nothing() -> None:
+def test_the_page_holds_the_report_as_data_and_no_name_can_leave_it() -> None:
     text = page(REPORT)
     for words in (
         "torch.log.2.forward",
@@ -47,16 +47,16 @@ def test_the_page_tells_the_origin_and_runs_nothing() -> None:
         "it was negative",
         "clamp it",
         "a note",
-        "in about 35 steps",
+        "Overflow: torch.log.2.forward in model.",
     ):
         assert words in text, words
-    assert "<script>" not in text and "&lt;script&gt;" in text
+    assert "<script>alert" not in text and "\\u003cscript\\u003ealert" in text and "&lt;script&gt;alert" in text
     assert "default-src 'none'" in text
 
 
 def test_a_clean_report_is_a_clean_page() -> None:
     text = page(replace(REPORT, births=(), forecasts=(), watched=()))
-    assert "Clean" in text and "nothing but numbers" in text
+    assert "<title>Clean: nothing but numbers</title>" in text
 
 
 def test_a_watch_that_could_not_name_the_call_is_not_clean() -> None:

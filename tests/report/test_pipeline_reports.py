@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import xml.etree.ElementTree as ElementTree
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -155,28 +154,11 @@ def test_junit(report: PipelineReport) -> None:
     ]  # fmt: skip
 
 
-class Page(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.links: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def test_html(report: PipelineReport) -> None:
+def test_html_holds_texts_as_data(report: PipelineReport) -> None:
     stream = io.StringIO()
     write_pipeline_html(report, stream)
-    page = Page()
-    page.feed(stream.getvalue())
-    assert "b" not in page.tags and "script" not in page.tags, "texts are texts"
-    assert "python train.py <b>" in page.text and "39 % of the outputs differ" in page.text
-    assert page.links == ["stages/norm/train/log.txt"]
-    for part in ("tiny", "norm_train", "fp32", "cpu mkldnn", "new failure", "OMP_NUM_THREADS=1", "torch 2.13"):
-        assert part in page.text, part
+    page = stream.getvalue()
+    assert "python train.py <b>" not in page and "python train.py \\u003cb\\u003e" in page
+    for part in ("39 % of the outputs differ", "norm_train", "cpu mkldnn", "new failure", "OMP_NUM_THREADS", "2.13"):
+        assert part in page, part
+    assert "./stages/norm/train/log.txt" in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import http.client
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 
@@ -19,6 +20,8 @@ class Echo:
         return Answer(b"<!doctype html>" + b"x" * 5_000, "text/html; charset=utf-8", "default-src 'none'")
 
     def answer(self, name: str, words: Mapping[str, str]) -> Answer | None:
+        if name == "data/gone":
+            raise FileNotFoundError("calls.db <b>")
         return Answer(f"{name} {sorted(words.items())}".encode()) if name.startswith("data/") else None
 
 
@@ -83,9 +86,27 @@ def test_the_token_alone_without_a_slash_is_not_the_page(server: ViewServer) -> 
     assert asked(server, f"/{server.token}")[0] == 404
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "<b>"])
 def test_nothing_can_be_changed(server: ViewServer, method: str) -> None:
-    assert asked(server, f"/{server.token}/", method=method)[0] == 501
+    status, headers, content = asked(server, f"/{server.token}/", method=method)
+    assert status == 405 and headers["Allow"] == "GET, HEAD" and content == b"405 Method Not Allowed\n"
+
+
+@pytest.mark.parametrize("line", [b"GET /\r\n\r\n", b"\x16\x03\x01 hello\r\n\r\n", b"GET / HTTP/9\r\n\r\n"])
+def test_what_is_no_request_gets_no_page(server: ViewServer, line: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=5) as line_of_bytes:
+        line_of_bytes.sendall(line)
+        answer = line_of_bytes.makefile("rb").read()
+    assert not answer.startswith(b"HTTP/1.1 200") and b"doctype" not in answer and b"<" not in answer
+
+
+def test_what_cannot_be_read_any_more_is_told_on_the_terminal_alone(
+    server: ViewServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _, content = asked(server, f"/{server.token}/data/gone")
+    assert status == 500 and content == b"500 Internal Server Error\n"
+    assert capsys.readouterr().err == "trueline view: data/gone: FileNotFoundError: calls.db <b>\n"
+    assert asked(server, f"/{server.token}/")[0] == 200, "the rest is served as before"
 
 
 def test_head_has_no_content(server: ViewServer) -> None:

@@ -13,21 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.browser import CHROMIUM, Browser
+from tests.report.browser import Browser
 from tests.report.fake_comparison import FakeComparison
 from trueline.report import page_data
-from trueline.web.pages import comparison_page
+from trueline.web.comparison_page import comparison_page
 from trueline.web.server import ViewServer
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    with Browser(tmp_path_factory.mktemp("profile")) as made:
-        yield made
 
 
 @pytest.fixture
@@ -94,7 +86,7 @@ def test_the_command_serves_two_runs_until_it_is_interrupted(tmp_path: Path) -> 
 def test_a_run_is_shown_with_its_course_and_every_call(browser: Browser, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     import trueline
-    from trueline.web.pages import run_page
+    from trueline.web.run_page import run_page
 
     model = torch.nn.Linear(4, 4).half()
     with trueline.capture(tmp_path / "run") as cap:

@@ -4,7 +4,8 @@
     variants    what else is made of a case: other draws, layouts, shapes, dtypes
     planning    items -> cases in the ledger, in flat memory
     schedule    what a case will cost
-    ledger      what is to be done and what was done, on disk: one final row a case
+    ledger      what is to be done and what was done, on disk: one final row a case; ledger_file: who may write it
+    work, jobs  cases given out and their ends written down; what workers do with one
     executors   who does it: processes here, or a cluster
     modes       what can be asked for besides accuracy
     check       the whole of it; judging again what was kept

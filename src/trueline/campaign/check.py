@@ -7,21 +7,20 @@ Everything streams: of a million cases those in flight are in memory, and no oth
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trueline._version import __version__
 from trueline.campaign.endings import endings_named
-from trueline.campaign.executors import EXECUTORS, PoolSettings, executor_for, pool_settings
+from trueline.campaign.executors import EXECUTORS, PoolSettings, pool_settings
 from trueline.campaign.identity import framework_version, override_identity
 from trueline.campaign.ledger import PAGE, Ledger, read_info
-from trueline.campaign.modes import ACCURACY, MEASURE_JOBS, PERFORMANCE, TOLERANCE, Applied, Mode, apply_mode
+from trueline.campaign.modes import ACCURACY, PERFORMANCE, TOLERANCE, Applied, Mode, apply_mode
 from trueline.campaign.planning import (
     Asked,
     Planned,
@@ -32,19 +31,17 @@ from trueline.campaign.planning import (
 from trueline.campaign.shelf import Shelf, judge_name, shelf_of
 from trueline.campaign.sources import Part, Plan, Source, parts_of, plan_of
 from trueline.campaign.variants import Wish
-from trueline.cases import Case, CaseMeasured, CaseResult, CheckInfo, Ending, Outcome, Status, Target
+from trueline.campaign.work import Watch, work_off
+from trueline.cases import CaseResult, CheckInfo, Ending, Target
 from trueline.errors import TruelineError, UsageError
-from trueline.events import CaseEnded, OnCase, Progress
-from trueline.judge.checks import DEFAULT_CHECK_STANDARD, CheckStandard, check_standard_named, judge_case
+from trueline.events import OnCase, Progress
+from trueline.judge.checks import DEFAULT_CHECK_STANDARD, CheckStandard, check_standard_named
 from trueline.records import Verdict
 from trueline.report.check_summary import Summary, summary_of, wrong_of
 
-if TYPE_CHECKING:
-    from trueline.replay.pool import Done, Job
-
 DEFAULT_TIMEOUT = 120.0
 
-__all__ = ["CheckReport", "PoolSettings", "check", "execute_cases", "load_check", "pool_settings"]
+__all__ = ["CheckReport", "PoolSettings", "check", "load_check", "pool_settings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +144,8 @@ def check(
             info = _begin(ledger, request, plan, judge, progress)
             if again:
                 ledger.take_back(again)
-            _execute(request, asked, ledger, judge, settings, _Watch(ledger, progress, on_case))
+            watch = Watch(ledger, progress, on_case)
+            work_off(request.target, request.reference, asked, ledger, judge, settings, watch)
     except sqlite3.Error as error:
         raise TruelineError(f"the ledger of the check cannot be written{_at(folder)}: {error}") from error
     shelf = Shelf(folder, None if folder is not None else ledger.connection, judge, judged=True)
@@ -302,119 +300,3 @@ def limited(plan: Plan, limit: int | None) -> Plan:
     left_out = sum(case.count for case in plan.cases[limit:])
     skipped = {**plan.skipped, f"left out: only {limit} cases were asked for": left_out}
     return Plan(plan.cases[:limit], plan.calls, skipped, plan.names)
-
-
-class _Watch:
-    """Tells of cases that ended, to whoever wants to know."""
-
-    def __init__(self, ledger: Ledger, progress: Progress | None, on_case: OnCase | None) -> None:
-        self._progress = progress
-        self._on_case = on_case
-        self.left, self._cost_left = ledger.unfinished()
-        self._total = ledger.planned() if progress is not None or on_case is not None else 0
-
-    def ended(self, result: CaseResult, cost: float) -> None:
-        self.left -= 1
-        self._cost_left = max(0.0, self._cost_left - cost)
-        done = self._total - self.left
-        if self._progress is not None:
-            self._progress("cases checked", done, self._total)
-        if self._on_case is not None:
-            ending = result.ending
-            reason = "" if ending is Ending.PASS else result.reason
-            place = result.case.calls[0] if result.case.calls else result.case.api
-            self._on_case(CaseEnded(result.case.api, place, ending.value, reason, result.measured.candidate.seconds,
-                                    done, self._total, cost, self._cost_left))  # fmt: skip
-
-
-def _execute(
-    request: Request, asked: Applied, ledger: Ledger, judge: CheckStandard, settings: PoolSettings, watch: _Watch
-) -> None:
-    """Executes the cases that have not ended. Each is judged when it comes back, and its row is final."""
-    if not watch.left:
-        return
-    from trueline.replay.pool import Job
-    from trueline.replay.serial import case_from_json
-
-    flying: dict[str, tuple[int, Case, float]] = {}
-
-    def jobs() -> Iterator[Job]:
-        for one in ledger.waiting():
-            content = json.loads(one.case)
-            flying[one.key] = (one.number, case_from_json(content), one.cost)
-            yield Job(one.key, content, one.cost, one.bytes)
-
-    setup = _setup(request.target, request.reference, asked.setup)
-    for done in _done(jobs(), asked.jobs, setup, settings, watch.left):
-        number, case, cost = flying.pop(done.key)
-        result = judge_case(case, _measured_of(done), judge)
-        ledger.record(number, result, None if done.fault or done.outcome is not None else done.answer)
-        watch.ended(result, cost)
-
-
-def execute_cases(
-    cases: Sequence[Case],
-    target: Target,
-    reference: Target,
-    settings: PoolSettings,
-    *,
-    jobs: str = MEASURE_JOBS,
-    extra: Mapping[str, Any] | None = None,
-) -> Iterator[CaseMeasured]:
-    """Measures cases in worker processes, or on the cluster; each is given back once, in the order in which they
-    end."""
-    if not cases:
-        return
-    from trueline.campaign.schedule import estimate
-    from trueline.replay.pool import Job
-    from trueline.replay.serial import case_to_json
-
-    def made() -> Iterator[Job]:
-        for case in cases:
-            cost = estimate(case, target, reference)
-            yield Job(case.key, case_to_json(case), cost.seconds, cost.bytes)
-
-    for done in _done(made(), jobs, _setup(target, reference, extra or {}), settings, len(cases)):
-        yield _measured_of(done)
-
-
-def _setup(target: Target, reference: Target, extra: Mapping[str, Any]) -> dict[str, Any]:
-    from trueline.replay.serial import target_to_json
-
-    return {"target": target_to_json(target), "reference": target_to_json(reference), **extra}
-
-
-def _done(
-    jobs: Iterable[Job], maker: str, setup: Mapping[str, Any], settings: PoolSettings, most: int
-) -> Iterator[Done]:
-    with executor_for(settings, maker, setup, most=most) as executor:
-        yield from executor.run(jobs)
-
-
-def _measured_of(done: Done) -> CaseMeasured:
-    from trueline.replay.serial import measured_from_json
-
-    if done.fault:
-        fault = f"fault of the tool {_STAGES.get(done.stage, 'with it')}: {done.fault}"
-        return CaseMeasured(done.key, Outcome(Status.RAISED, done.fault), skipped=fault)
-    if done.outcome is not None:
-        return _ended(done.key, done.outcome, done.stage)
-    done.answer["key"] = done.key
-    return measured_from_json(done.answer)
-
-
-def _ended(key: str, outcome: Outcome, stage: str) -> CaseMeasured:
-    """A case that ended its worker. What happens anywhere but in the candidate is no fault of the candidate."""
-    if stage == "candidate":
-        return CaseMeasured(key, outcome)
-    if outcome.status is Status.UNSUPPORTED:  # it was not tried
-        return CaseMeasured(key, outcome, skipped=outcome.reason)
-    where = _STAGES.get(stage, "when its inputs were made")
-    return CaseMeasured(key, outcome, skipped=f"{outcome.status.value} {where}: {outcome.reason}")
-
-
-_STAGES = {
-    "honest": "in the reference",
-    "gold": "in the reference, in high precision",
-    "measure": "when its results were measured",
-}

@@ -1,4 +1,4 @@
-"""What a check has done, on disk: one row a case, final once written. Only the coordinator writes.
+"""What a check has done, on disk: one row a case, final once written. Only the coordinator writes; anybody may read.
 
     cases      what is to be executed, with what it is guessed to cost; and, once it ended, how: ending, verdict,
                reason, score, seconds, and all that was measured. A row without an ending has not ended.
@@ -8,10 +8,10 @@
                back to try again
     meta       what was asked for, how far planning came, by what the rows were judged
 
-Results are committed together, within ``COMMIT_SECONDS``: a check that is killed loses the cases in flight, which run
-again, and nothing else. The folder remembers what was asked for; something else asked of the same folder is an error.
-Plain SQLite and JSON, for other tools to read; without a folder it lives as long as the report. How rows are read back:
-``shelf``.
+Results are written and committed together, within ``COMMIT_SECONDS``: a check that is killed loses the cases in
+flight, which run again, and nothing else. The folder remembers what was asked for; something else asked of the same
+folder is an error. Plain SQLite and JSON, for other tools to read, also while it is written; without a folder it lives
+as long as the report. Who may write: ``ledger_file``; how rows are read back: ``shelf``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trueline.campaign.ledger_file import LEDGER_FILE, LOCK_FILE, VERSION, LedgerFile, ledger_version
 from trueline.cases import CaseResult, CheckInfo, Ending
 from trueline.errors import UsageError
-from trueline.replay.serial import info_from_json, info_to_json, measured_to_json
+from trueline.replay.serial import info_from_json, info_to_json, written_measured
 
-LEDGER_FILE = "ledger.db"
+__all__ = ["CHECK_FILE", "LEDGER_FILE", "SCHEMA", "VERSION", "Ledger", "Waiting", "judgement", "read_info"]
+
 CHECK_FILE = "check.json"
 FORMAT = "trueline-check"
-VERSION = 2
 COMMIT_SECONDS = 0.2
+_TOGETHER = 128
+"""So many results are written in one go, at the latest."""
 PAGE = 256
 """So many cases are read, and given out, at a time."""
 INTERRUPTED = "interrupted"
@@ -52,7 +55,8 @@ CREATE INDEX IF NOT EXISTS case_waiting ON cases (cost DESC, number) WHERE endin
 CREATE INDEX IF NOT EXISTS case_findings ON cases (verdict, score) WHERE verdict > 0;
 CREATE INDEX IF NOT EXISTS case_apis ON cases (api, position) WHERE position IS NOT NULL;
 CREATE INDEX IF NOT EXISTS case_simulated ON cases (simulated) WHERE simulated IS NOT NULL;
-CREATE INDEX IF NOT EXISTS case_endings ON cases (ending, verdict, count, position, seconds)
+DROP INDEX IF EXISTS case_endings;
+CREATE INDEX IF NOT EXISTS case_cells ON cases (ending, verdict, api, dtype, count, position, seconds, score)
   WHERE position IS NOT NULL;
 CREATE TABLE IF NOT EXISTS skips (number INTEGER PRIMARY KEY, place TEXT, reason TEXT, count INTEGER);
 CREATE TABLE IF NOT EXISTS flights (number INTEGER PRIMARY KEY);
@@ -69,13 +73,16 @@ class Waiting:
 
     number: int
     key: str
+    api: str
+    line: str
     case: str
     """As JSON."""
     cost: float
     bytes: int
 
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+Columns = tuple[str, int, str, float | None, float, str | None]
+"""What a standard fills: ending, verdict, reason, score, seconds, simulated."""
 
 
 class Ledger:
@@ -86,8 +93,10 @@ class Ledger:
         self.fresh = folder is None or not (folder / LEDGER_FILE).exists()
         if folder is not None:
             _make_folder(folder)
-        self.connection = _connect(folder)
+        self._file = LedgerFile(folder)
+        self.connection = self._file.connection
         self._lock = threading.RLock()
+        self._unwritten: list[tuple[Any, ...]] = []
         self._pending = False
         self._committed = time.monotonic()
         self._stopping = threading.Event()
@@ -97,7 +106,7 @@ class Ledger:
             self._identify(dict(identity))
             self._land()
         except BaseException:
-            self.connection.close()
+            self._file.close()
             raise
         self._committer: threading.Thread | None = None
 
@@ -116,16 +125,13 @@ class Ledger:
             self._committer.join()
         self.commit()
         if self.folder is not None:
-            self.connection.close()
+            self._file.close()
 
     def abandon(self) -> None:
         """Takes a ledger away that was made for a check which cannot begin."""
         self.close()
-        if self.fresh and self.folder is not None:
-            for path in self.folder.glob(f"{LEDGER_FILE}*"):
-                path.unlink()
-            if not any(self.folder.iterdir()):
-                self.folder.rmdir()
+        if self.fresh:
+            self._file.remove()
 
     # What there is to do
 
@@ -136,19 +142,18 @@ class Ledger:
         while page := self._page(last):
             last = (page[-1].cost, page[-1].number)
             with self._lock:
-                self.connection.executemany(
-                    "INSERT OR IGNORE INTO flights VALUES (?)", [(one.number,) for one in page]
-                )
+                self.connection.executemany("INSERT OR IGNORE INTO flights VALUES (?)", [(one.number,) for one in page])
                 self.commit()
             yield from page
 
     def _page(self, last: tuple[float, int] | None) -> list[Waiting]:
         """The next cases after one, in two questions that the index can answer."""
         query = (
-            "SELECT number, key, case_json, cost, bytes FROM cases WHERE ending IS NULL AND position IS NOT NULL {} "
+            f"SELECT number, key, api, line, case_json, cost, bytes FROM {_UNFINISHED} {{}} "
             "ORDER BY cost DESC, number LIMIT ?"
         )
         with self._lock:
+            self._write_out()
             if last is None:
                 rows = self.connection.execute(query.format(""), (PAGE,)).fetchall()
             else:
@@ -160,8 +165,9 @@ class Ledger:
 
     def unfinished(self) -> tuple[int, float]:
         """How many cases have not ended, and the sum of what they are guessed to cost."""
-        query = "SELECT COUNT(*), TOTAL(cost) FROM cases WHERE ending IS NULL AND position IS NOT NULL"
+        query = f"SELECT COUNT(*), TOTAL(cost) FROM {_UNFINISHED}"
         with self._lock:
+            self._write_out()
             count, cost = self.connection.execute(query).fetchone()
         return count, cost
 
@@ -173,27 +179,37 @@ class Ledger:
 
     # What was done
 
-    def record(self, number: int, result: CaseResult, content: Any = None) -> None:
-        """Writes a result down, for good: it is committed soon. A case that has ended already stays as it is.
-        ``content`` is what was measured as JSON, where somebody has it."""
-        found = measured_to_json(result.measured) if content is None else content
-        measured = _ENCODER.encode(found)
+    def record(self, number: int, result: CaseResult) -> None:
+        """Writes a result down, for good. A case that has ended already stays as it is."""
         with self._lock:
-            self._writes()
-            changed = self.connection.execute(
-                "UPDATE cases SET ending = ?, verdict = ?, reason = ?, score = ?, seconds = ?, simulated = ?, "
-                "measured_json = ? WHERE number = ? AND ending IS NULL",
-                (*judgement(result), measured, number),
-            ).rowcount
-            if changed != 1:
-                raise AssertionError(f"case {number} has ended before, or is not there")
-            self.connection.execute("DELETE FROM flights WHERE number = ?", (number,))
+            self.write(number, judgement(result), written_measured(result.measured))
+            self._write_out()
+
+    def write(self, number: int, columns: Columns, measured: str) -> None:
+        """The same of a result whose columns, and what was measured as JSON, somebody has: written with others."""
+        with self._lock:
+            self._unwritten.append((*columns, measured, number))
+            self._see_to_it()
             if time.monotonic() - self._committed > COMMIT_SECONDS:
                 self.commit()
+            elif len(self._unwritten) >= _TOGETHER:
+                self._write_out()
+
+    def _write_out(self) -> None:
+        rows = self._unwritten
+        if not rows:
+            return
+        changed = self.connection.executemany(_FINAL, rows).rowcount
+        if changed != len(rows):
+            self._unwritten = []
+            raise AssertionError(f"a case has ended before, or is not there: one of {[row[-1] for row in rows]}")
+        self.connection.executemany("DELETE FROM flights WHERE number = ?", [(row[-1],) for row in rows])
+        self._unwritten = []
 
     def commit(self) -> None:
         """Makes everything that was written permanent."""
         with self._lock:
+            self._write_out()
             if self.connection.in_transaction:
                 self.connection.commit()
             self._pending = False
@@ -205,6 +221,7 @@ class Ledger:
         names = [ending.value for ending in endings]
         which = f"position IS NOT NULL AND ending IN ({', '.join('?' * len(names))})"
         with self._lock:
+            self._write_out()
             self.connection.execute(
                 "INSERT INTO attempts SELECT number, ending, verdict, reason, seconds, datetime('now') FROM cases "
                 f"WHERE {which} ORDER BY position", names,
@@ -226,7 +243,7 @@ class Ledger:
             )
             self.commit()
 
-    def _writes(self) -> None:
+    def _see_to_it(self) -> None:
         """From the first result that is not committed on, somebody sees to it that it will be."""
         self._pending = True
         if self._committer is None and self.folder is not None:
@@ -284,8 +301,16 @@ class Ledger:
         self.commit()
 
 
-def judgement(result: CaseResult) -> tuple[str, int, str, float | None, float, str | None]:
-    """The columns that a standard fills: ending, verdict, reason, score, seconds, simulated."""
+_UNFINISHED = "cases INDEXED BY case_waiting WHERE ending IS NULL AND position IS NOT NULL"
+"""SQLite would choose an index that does not have their order."""
+_FINAL = (
+    "UPDATE cases SET ending = ?, verdict = ?, reason = ?, score = ?, seconds = ?, simulated = ?, measured_json = ? "
+    "WHERE number = ? AND ending IS NULL"
+)
+
+
+def judgement(result: CaseResult) -> Columns:
+    """The columns of a result."""
     candidate = result.measured.candidate
     return (
         result.ending.value, int(result.verdict), result.reason, result.score, candidate.seconds,
@@ -307,30 +332,6 @@ def read_info(folder: Path) -> CheckInfo:
         raise UsageError(f"{folder} is damaged: {error}") from error
 
 
-def _connect(folder: Path | None) -> sqlite3.Connection:
-    """A connection to write with. Whoever has it is the only one."""
-    if folder is None:
-        return sqlite3.connect("", check_same_thread=False)  # a file once it is large, gone when it is closed
-    database = folder / LEDGER_FILE
-    try:
-        connection = sqlite3.connect(database, timeout=0.5, check_same_thread=False)
-        # One process at a time, so no shared memory is needed and each commit costs one write without waiting for the
-        # disk: what is written survives the death of this process.
-        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute("PRAGMA cache_size=-32768")
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("COMMIT")
-        return connection
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise UsageError(f"another check is writing into {folder}; wait for it or choose another folder") from None
-        raise UsageError(f"cannot open {database}: {error}") from None
-    except sqlite3.DatabaseError as error:
-        raise UsageError(f"{database} is damaged ({error}); remove it or choose another folder") from None
-
-
 def _check_version(connection: sqlite3.Connection, folder: Path | None) -> None:
     version = ledger_version(connection)
     if version not in (0, VERSION):
@@ -339,17 +340,11 @@ def _check_version(connection: sqlite3.Connection, folder: Path | None) -> None:
                          "reads it); choose another folder")  # fmt: skip
 
 
-def ledger_version(connection: sqlite3.Connection) -> int:
-    """The version of a ledger, 0 where there is none yet. The first one did not say."""
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    tables = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'cases'").fetchone()
-    return 1 if version == 0 and tables is not None else version
-
-
 def _make_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; --out names a folder")
-    if folder.is_dir() and not (folder / LEDGER_FILE).exists() and any(folder.iterdir()):
+    empty = not folder.is_dir() or {path.name for path in folder.iterdir()} <= {LOCK_FILE}
+    if not empty and not (folder / LEDGER_FILE).exists():
         raise UsageError(f"{folder} holds something other than a check; choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
 

@@ -18,6 +18,7 @@ which clears every page, each time; workers give back what a large case leaves."
 _LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """And it is to ask for large pages where it does ask: a tensor of a gigabyte has a quarter of a million small ones, and
 each of them interrupts whoever first writes to it."""
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -44,10 +45,11 @@ def default_budget() -> int | None:
 
 
 def worker_environment(workers: int) -> dict[str, str]:
-    """Shares the cores among the workers, unless the user has said how many threads there are to be, and has their
+    """Shares the cores among the workers, unless somebody has said how many threads there are to be, and has their
     frameworks say what is raised once."""
-    threads = str(max(1, cores() // max(workers, 1)))
-    wanted = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, **_QUIET, **_REUSED, **_LARGE_PAGES}
+    wanted = {**_QUIET, **_REUSED, **_LARGE_PAGES}
+    if not any(name in os.environ for name in _THREADS):  # whoever sets one of them, as Ray does, means both
+        wanted.update(dict.fromkeys(_THREADS, str(max(1, cores() // max(workers, 1)))))
     return {name: value for name, value in wanted.items() if name not in os.environ}
 
 

@@ -20,6 +20,7 @@ from trueline.cases import Case, Target
 from trueline.errors import UsageError
 from trueline.events import Progress
 from trueline.replay.serial import case_from_json, case_to_json
+from trueline.report.check_cells import dtype_of
 
 PORTION = 512
 """Items that are planned between two commits."""
@@ -179,8 +180,8 @@ class _Planner:
                 revived.append((place, row.count, row.line, row.json, number))
                 continue
             cost = estimate(row.case, self._asked.target, self._asked.reference)
-            inserted.append((row.key, place, row.case.api, row.dtype, row.line, row.count, cost.seconds, cost.bytes,
-                             row.json))  # fmt: skip
+            inserted.append((row.key, place, row.case.api, dtype_of(row.case), row.line, row.count, cost.seconds,
+                             cost.bytes, row.json))  # fmt: skip
         connection = self._ledger.connection
         connection.executemany(_INSERT, inserted)
         connection.executemany("UPDATE cases SET count = count + ? WHERE key = ?", merged)
@@ -216,12 +217,6 @@ class _Row:
     @property
     def line(self) -> str:
         return self.case.calls[0] if self.case.calls else ""
-
-    @property
-    def dtype(self) -> str:
-        """For people who filter: the dtype of the first float tensor, else of the first tensor."""
-        dtypes = [spec.dtype for spec in self.case.tensors]
-        return next((dtype for dtype in dtypes if "float" in dtype or "complex" in dtype), dtypes[0] if dtypes else "")
 
 
 def _portions(items: Iterator[Item]) -> Iterator[list[Item]]:

@@ -25,7 +25,8 @@ from trueline.cases import Outcome, Status
 from trueline.errors import UsageError
 from trueline.replay.pool import Done, Job, WorkerError
 
-_BATCH_SECONDS = 1.0
+_BATCH_SECONDS = 0.3
+"""Short enough that nobody waits long for another's last batch, long enough that sending it costs next to nothing."""
 _BATCH_MOST = 64
 _BATCHES_AHEAD = 2
 """An actor does one batch while the next waits at its door."""
@@ -163,8 +164,8 @@ class RayExecutor:
         return True
 
     def _chosen(self, seat: _Hired, room: int) -> list[_Task]:
-        """The next jobs that fit into what is free of the machine's memory, up to a second of them. One that was
-        lost with a machine is sent alone."""
+        """The next jobs that fit into what is free of the machine's memory, up to what a batch may take. One
+        that was lost with a machine is sent alone."""
         free = self._free(seat)
         batch: list[_Task] = []
         seconds = 0.0

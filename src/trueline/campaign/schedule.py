@@ -188,7 +188,12 @@ def _conv_transpose(call: _Call) -> Work:
     step = math.prod(strides) if len(strides) > 1 else (strides or [1])[0] ** (len(weight) - 2)
     channels = given[1] if len(given) > 1 else 1
     outputs = math.prod(given) / max(channels, 1) * weight[1] * max(step, 1)
-    return outputs, float(math.prod(given) * math.prod(weight[1:]))
+    # Of each number of its columns, of which there are as many as products, a sum over the channels is made: over few
+    # of them it takes no longer to multiply than to write it down and add it up.
+    return outputs, float(math.prod(given) * math.prod(weight[1:])) * max(1.0, _ENOUGH_CHANNELS / max(channels, 1))
+
+
+_ENOUGH_CHANNELS = 16
 
 
 def _attention(call: _Call) -> Work:

@@ -16,12 +16,13 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote
 
 from trueline._version import __version__
 from trueline.campaign.endings import counted
-from trueline.campaign.ledger import LEDGER_FILE, SCHEMA, VERSION, judgement, ledger_version
+from trueline.campaign.ledger import SCHEMA, judgement
+from trueline.campaign.ledger_file import LEDGER_FILE, VERSION, ledger_version
 from trueline.cases import Case, CaseMeasured, CaseResult, Outcome, Status
 from trueline.errors import UsageError
 from trueline.judge.checks import CHECK_STANDARDS, CheckStandard, judge_case
@@ -30,13 +31,16 @@ from trueline.records import Verdict
 from trueline.replay.serial import case_from_json, measured_from_json
 from trueline.report.check_summary import Summary
 
+if TYPE_CHECKING:
+    from trueline.campaign.overview import Overview
+
 _PAGE = 512
 _MOST_REASONS = 1000
 _STREAMED = "count, case_json, measured_json"
 _COLUMNS = f"number, {_STREAMED}"
 # The plus keeps the view from choosing an index; whoever asks names the one that helps by repeating its condition.
 _PLAIN_VIEW = "CREATE TEMP VIEW IF NOT EXISTS judged AS SELECT * FROM main.cases WHERE +position IS NOT NULL"
-_ALL = "position IS NOT NULL"
+ALL = "position IS NOT NULL"
 _WRONG = f"verdict > 0 AND verdict >= {int(Verdict.FAIL)}"
 _OTHER_VIEW = (
     "CREATE TEMP VIEW judged AS SELECT c.number, c.key, c.position, c.api, c.dtype, c.line, c.count, c.cost, c.bytes, "
@@ -120,7 +124,7 @@ class Shelf:
         with self.open() as connection:
             return connection.execute(query, values).fetchall()
 
-    def results(self, where: str = _ALL, order: str = "position") -> Results:
+    def results(self, where: str = ALL, order: str = "position") -> Results:
         """The cases for which a condition holds, in an order."""
         return Results(self, where, order)
 
@@ -148,7 +152,7 @@ class Shelf:
             ask = connection.execute
             groups = ask(
                 "SELECT ending, verdict, COUNT(*), SUM(count), TOTAL(seconds) FROM judged "
-                f"WHERE {_ALL} GROUP BY ending, verdict"
+                f"WHERE {ALL} GROUP BY ending, verdict"
             ).fetchall()
             compared = _reasons(connection, "reason", f"verdict > 0 AND verdict = {int(Verdict.NOT_COMPARED)}")
             warnings = _reasons(connection, "api || ': ' || reason", f"verdict > 0 AND verdict = {int(Verdict.WARN)}")
@@ -196,7 +200,7 @@ class Shelf:
 class Results(Sequence[CaseResult]):
     """Cases of a shelf as a sequence that reads itself from the ledger, again each time."""
 
-    def __init__(self, shelf: Shelf, where: str = _ALL, order: str = "position") -> None:
+    def __init__(self, shelf: Shelf, where: str = ALL, order: str = "position") -> None:
         self.shelf = shelf
         self._where = f"WHERE {where}"
         self._order = order
@@ -248,10 +252,10 @@ class Results(Sequence[CaseResult]):
 
     def by_api(self) -> Iterator[tuple[str, Results]]:
         """The cases of each API, in the order in which the APIs first occur."""
-        names = self.shelf.ask(f"SELECT api FROM judged WHERE {_ALL} GROUP BY api ORDER BY MIN(position)")
+        names = self.shelf.ask(f"SELECT api FROM judged WHERE {ALL} GROUP BY api ORDER BY MIN(position)")
         for (api,) in names:
             quoted = str(api).replace("'", "''")
-            yield api, self.shelf.results(f"api = '{quoted}' AND {_ALL}")
+            yield api, self.shelf.results(f"api = '{quoted}' AND {ALL}")
 
     def tallies(self) -> tuple[dict[Verdict, int], float]:
         """How many of these cases have which verdict, and the sum of their seconds."""
@@ -260,6 +264,12 @@ class Results(Sequence[CaseResult]):
         for verdict, cases, _ in rows:
             verdicts[Verdict.NOT_COMPARED if verdict is None else Verdict(verdict)] += cases
         return verdicts, sum(row[2] for row in rows)
+
+    def overview(self) -> Overview:
+        """What pages ask of many cases at once."""
+        from trueline.campaign.overview import Overview
+
+        return Overview(self.shelf)
 
     def skips(self) -> Iterator[tuple[str, str, int]]:
         """What became no case of the shelf: where it stands, why, and how many calls it is."""
@@ -307,7 +317,8 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
 def _connect(folder: Path, database: Path) -> sqlite3.Connection:
     if not database.exists():
         raise UsageError(f"{folder} is not a check (no {LEDGER_FILE} in it); it is the folder given to check --out")
-    options = "" if os.access(folder, os.W_OK) else "?mode=ro&immutable=1"
+    # Where nothing can be written there is no memory to share with a writer either, and nobody who writes.
+    options = "?mode=ro" if os.access(folder, os.W_OK) else "?mode=ro&immutable=1"
     connection = sqlite3.connect(f"file:{quote(str(database.absolute()))}{options}", uri=True, timeout=2.0)
     try:
         if ledger_version(connection) not in (1, VERSION):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from trueline.cases import Case, Target
 from trueline.errors import UsageError
 from trueline.replay.refusals import case_refusal
+from trueline.replay.selection import Selection, split_source
 
 if TYPE_CHECKING:
     from trueline.formats.configs import Config
@@ -75,17 +76,21 @@ def parts_of(sources: Sequence[Source], ops: Sequence[str], seed: int, target: T
     if not sources and not ops:
         raise UsageError("no source: give the folder of a Run, a file of config lines, or operators "
                          "(--ops 'torch.nn.functional.*')")  # fmt: skip
-    paths = [path for source in sources for path in _paths_of(source)]
-    parts: list[Part] = [
-        ConfigPart.of(path, seed, target) if path.is_file() else _part_of_run(path, seed, target) for path in paths
-    ]
+    parts: list[Part] = [part for source in sources for part in _parts_of_source(os.fspath(source), seed, target)]
     parts += [_part_of_operators(pattern, seed, target) for pattern in ops]
     return parts
 
 
-def _paths_of(source: Source) -> list[Path]:
+def _parts_of_source(source: str, seed: int, target: Target) -> Iterator[Part]:
+    text, only = split_source(source)
+    for path in _paths_of(text):
+        if only is not None and path.is_file():
+            raise UsageError(f"{path} is a file: a call can be named of a Run only")
+        yield ConfigPart.of(path, seed, target) if path.is_file() else _part_of_run(path, seed, target, only)
+
+
+def _paths_of(text: str) -> list[Path]:
     """The paths of a source: itself, or what its pattern matches."""
-    text = os.fspath(source)
     if os.path.exists(text) or not any(sign in text for sign in "*?["):
         return [Path(text)]
     found = sorted(Path(name) for name in glob(text, recursive=True))
@@ -110,15 +115,16 @@ class ListedPart:
         return sum(content.count for content in self.contents[start[0] :])
 
 
-def _part_of_run(path: Path, seed: int, target: Target) -> Part:
+def _part_of_run(path: Path, seed: int, target: Target, only: Selection | None) -> Part:
     from trueline.replay.cases import cases_from_run
     from trueline.store import open_run
 
     with open_run(path) as run:
         created = f"{path.resolve()} of {run.info.created}"
-    planned = cases_from_run(path, seed=seed, overridden=tuple(target.overrides))
+    planned = cases_from_run(path, seed=seed, overridden=tuple(target.overrides), only=only)
     skipped = (Skip(reason, count) for reason, count in planned.skipped.items())
-    return ListedPart(str(path), created, (*planned.cases, *skipped))
+    named = "" if only is None else f"::{only}"
+    return ListedPart(f"{path}{named}", f"{created}{named}", (*planned.cases, *skipped))
 
 
 def _part_of_operators(pattern: str, seed: int, target: Target) -> Part:

@@ -15,6 +15,7 @@ from trueline.dtypes import dtype_named
 from trueline.groups import Look, Signature
 from trueline.ops.names import canonical
 from trueline.records import Measurement, Verdict
+from trueline.report.check_groups import stripped
 
 FAILURES = (
     Ending.MISMATCH,
@@ -49,14 +50,6 @@ _DIGITS_OF_SINGLE = 24
 _ROUNDING_ULP = 1000.0
 
 _ANY_KERNEL = re.compile(r"no kernel \w+")
-_STRIPPED = (
-    (re.compile(r"0x[0-9a-fA-F]+"), "#"),
-    (re.compile(r"\[[-\d,\s.]*\]|\((?=[-\d])[-\d,\s.]*\)"), "[#]"),
-    (re.compile(r"(?<![A-Za-z_\d])[-+]?\d+(\.\d+)?([eE][-+]?\d+)?"), "#"),
-    (re.compile(r"'[^']{40,}'|\"[^\"]{40,}\""), "'...'"),
-    (re.compile(r"/\S+/"), ""),
-    (re.compile(r"\s+"), " "),
-)
 
 
 def signature_of(result: CaseResult) -> Signature | None:
@@ -74,15 +67,8 @@ def signature_of(result: CaseResult) -> Signature | None:
         return Signature(family, dtype, "", _PLAIN[ending])
     if ending is Ending.UNSUPPORTED:  # one hole in a library, whatever is asked of it
         hole = _ANY_KERNEL.sub("no kernel", reason.partition(";")[0])
-        return Signature(_ANY, dtype, "", Look.MISSING_KERNEL, stripped(hole))
-    return Signature(family, dtype, "", _PLAIN[ending], stripped(reason))
-
-
-def stripped(text: str) -> str:
-    """An error without what differs from case to case: numbers, shapes, addresses, long quotations, folders."""
-    for pattern, by in _STRIPPED:
-        text = pattern.sub(by, text)
-    return text.strip()[:_MOST_DETAIL]
+        return Signature(_ANY, dtype, "", Look.MISSING_KERNEL, stripped(hole)[:_MOST_DETAIL])
+    return Signature(family, dtype, "", _PLAIN[ending], stripped(reason)[:_MOST_DETAIL])
 
 
 def dtype_of(result: CaseResult) -> str:
@@ -117,7 +103,7 @@ def look_of(evidence: Evidence) -> tuple[Look, str]:
     """What the errors of a tensor look like, and what there is to say about them."""
     if evidence.structure:
         missing = evidence.part == "gradient" and "missing" in evidence.structure
-        return (Look.NO_GRADIENT if missing else Look.STRUCTURE), stripped(evidence.structure)
+        return (Look.NO_GRADIENT if missing else Look.STRUCTURE), stripped(evidence.structure)[:_MOST_DETAIL]
     measurement = evidence.gold or evidence.direct
     if measurement is None or not measurement.count:
         return Look.GROSS, "no numbers were kept"

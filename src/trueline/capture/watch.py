@@ -189,7 +189,8 @@ class Watch:
 
     def _open_eyes(self) -> None:
         """Has every framework watched that is not yet."""
-        options = LightOptions(self.options.rotation, self.options.hold, self.options.backward)
+        asked = self.options
+        options = LightOptions(asked.rotation, asked.hold, asked.backward, asked.whole)
         for name, watcher in self._framework.lights(options):
             if name not in self._watching:
                 watcher.start()

@@ -22,6 +22,7 @@ class WatchOptions:
     rotation: int = 4
     hold: float = 0.25
     backward: bool = True
+    whole: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """As the head of a Run says it: the tensors are those of a capture with ``data="tensors"``."""
@@ -38,6 +39,7 @@ def make_watch_options(
     rotation: int,
     hold: float,
     backward: bool,
+    whole: bool,
 ) -> WatchOptions:
     """Checks options; says which one is wrong and what would be right."""
     scope = make_options(steps=steps, ranks=ranks)
@@ -52,4 +54,6 @@ def make_watch_options(
         raise UsageError(f"hold takes a share of the free memory, as 0.25, or bytes; got {hold!r}")
     if exit_after and overflow_nums is None:
         overflow_nums = 1
-    return WatchOptions(scope.steps, scope.ranks, overflow_nums, exit_after, look_back, rotation, float(hold), backward)
+    return WatchOptions(
+        scope.steps, scope.ranks, overflow_nums, exit_after, look_back, rotation, float(hold), backward, whole
+    )

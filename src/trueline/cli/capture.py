@@ -17,9 +17,9 @@ PASSED_ON = (
     "level", "data", "steps", "ranks", "apis", "modules", "calls", "between", "stacks", "integers",
     "exit_after_last_step", "witness", "seed", "deterministic", "framework", "targets",
 )  # fmt: skip
-WATCHED = ("steps", "ranks", "overflow_nums", "exit_after", "look_back", "rotation", "hold", "seed", "deterministic",
-           "framework")  # fmt: skip
-WATCH_ONLY = ("overflow_nums", "exit_after", "look_back", "rotation", "hold")
+WATCHED = ("steps", "ranks", "overflow_nums", "exit_after", "look_back", "rotation", "hold", "whole", "seed",
+           "deterministic", "framework")  # fmt: skip
+WATCH_ONLY = ("overflow_nums", "exit_after", "look_back", "rotation", "hold", "whole")
 WATCH_DOOR = "trueline.diagnose.watching:watch"
 
 
@@ -68,7 +68,7 @@ def _watch(options: argparse.Namespace) -> int:
 
     if stray := [name for name in PASSED_ON if name not in WATCHED and getattr(options, name) is not None]:
         raise UsageError(f"{_option(stray[0])} has no meaning for a watch, which looks at everything: leave it away")
-    known = {name: getattr(WatchOptions(), name) for name in ("exit_after", "look_back", "rotation", "hold")}
+    known = {name: getattr(WatchOptions(), name) for name in ("exit_after", "look_back", "rotation", "hold", "whole")}
     asked = given(options, [name for name in WATCHED if name not in ("seed", "deterministic", "framework")])
     make_watch_options(**{"steps": None, "ranks": None, "overflow_nums": None, "backward": True, **known, **asked})
     code: int = run_command(options.program, {"out": options.out, **given(options, WATCHED)}, WATCH_DOOR)
@@ -164,6 +164,12 @@ def _add_watch(options: Parser) -> None:
         type=float,
         metavar="SHARE",
         help="memory to hold back: a share of what is free, or bytes (default: 0.25)",
+    )
+    watch.add_argument(
+        "--whole",
+        action="store_true",
+        default=None,
+        help="look at every element of every call in every step, not at a part of large tensors in turn",
     )
 
 

@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     from trueline.campaign import CheckReport
     from trueline.campaign.diff import Diff
 
+ROWS = 8
 EXECUTION = ("seed", "workers", "timeout", "memory", "limit", "ops")
 
 
 def add_source(parser: Parser) -> None:
     """SOURCE, --target, --override and --ops."""
-    parser.add_argument("source", metavar="SOURCE", nargs="*", help="the folder of a Run, or a file of config lines")
+    parser.add_argument(
+        "source", metavar="SOURCE", nargs="*",
+        help="the folder of a Run, one call of it (RUN::CALL@step=N,rank=N), or a file of config lines",
+    )  # fmt: skip
     parser.add_argument("--target", required=True, metavar="T", help="where to execute: torch:cuda/bfloat16, torch:cpu")
     parser.add_argument(
         "--override", action="append", default=[], metavar="API=MODULE:FUNCTION",
@@ -59,7 +63,7 @@ def add_reports(parser: Parser) -> None:
     group.add_argument("--junit", metavar="FILE", help="write JUnit XML, for a build server")
     group.add_argument("--html", metavar="FILE", help="write one page that opens from disk")
     add_json_file(parser, "the whole check")
-    group.add_argument("--rows", type=int, default=8, metavar="N", help="failures told in detail (default: 8)")
+    group.add_argument("--rows", type=int, default=ROWS, metavar="N", help=f"failures told in detail (default: {ROWS})")
 
 
 def overrides_of(options: argparse.Namespace) -> dict[str, str]:
@@ -83,7 +87,7 @@ def conclude(report: CheckReport, options: argparse.Namespace) -> int:
     if against is not None and code == EXIT_FINDINGS and not against.new_failures:
         code = EXIT_CLEAN
     try:
-        files = _write_files(report, options)
+        files = _write_files(report, options, against)
         if options.json != "-":
             _print(report, options, files, against)
     except BrokenPipeError:  # ``| head`` has seen enough: the verdict stands
@@ -91,7 +95,7 @@ def conclude(report: CheckReport, options: argparse.Namespace) -> int:
     return code
 
 
-def _write_files(report: CheckReport, options: argparse.Namespace) -> list[str]:
+def _write_files(report: CheckReport, options: argparse.Namespace, against: Diff | None) -> list[str]:
     info, results = report.info, report.results
     if options.csv:
         from trueline.report.check_csv import write_check_csv
@@ -108,8 +112,9 @@ def _write_files(report: CheckReport, options: argparse.Namespace) -> list[str]:
     if options.html:
         from trueline.report.check_html import write_check_html
 
+        changes = None if against is None else (options.baseline, against)
         with written(options.html) as stream:
-            write_check_html(info, results, stream, folder=report.folder)
+            write_check_html(info, results, stream, folder=report.folder, against=changes)
     if options.json:
         from trueline.report.check_json import write_check_json
 

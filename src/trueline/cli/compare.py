@@ -81,7 +81,7 @@ def _write_files(comparison: ComparisonView, options: argparse.Namespace, advanc
     if options.apex_csv:
         options.apex_files = _write_apex(comparison, options, advance)
     if options.html:
-        from trueline.report.html import write_html
+        from trueline.report.comparison_html import write_html
 
         with written(options.html) as stream:
             write_html(comparison, stream)

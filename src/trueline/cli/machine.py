@@ -78,7 +78,7 @@ def _frameworks() -> Iterator[Check]:
         elif _numbers(found) < _numbers(oldest):
             yield Check(name, "broken", f"{found}; trueline needs {oldest} or newer")
         else:
-            built = _paddle_build() if name == "paddle" else ""
+            built = _BUILT_FOR.get(name, str)()
             yield Check(name, "ok", f"{found}{built} (not imported)")
     plugins = _paddle_plugins()
     if plugins:
@@ -96,6 +96,10 @@ def _paddle_build() -> str:
     said = {name: value for name, value in _ASSIGNED.findall(text) if value not in ("False", "None", "0", "")}
     kinds = [f"{kind} {said[name]}" for name, kind in _BUILDS.items() if name in said]
     return f", built for {', '.join(kinds) or 'CPU'}"
+
+
+_BUILT_FOR = {"paddle": _paddle_build}
+"""Framework -> what says for which devices it was built; torch says it in its version."""
 
 
 def _paddle_plugins() -> list[str]:

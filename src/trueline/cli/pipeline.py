@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trueline.cli.options import (
@@ -22,7 +24,8 @@ from trueline.records import Verdict
 if TYPE_CHECKING:
     from trueline.pipelines import PipelineReport, StageResult
 
-_GIVEN = ("out", "jobs", "timeout", "gpu", "benchmark", "prepare", "resume")
+ROWS = 60
+_GIVEN = ("out", "jobs", "timeout", "retries", "gpu", "benchmark", "prepare", "resume")
 
 
 def parser() -> Parser:
@@ -46,6 +49,10 @@ def parser() -> Parser:
     )
     group.add_argument("--timeout", type=float, metavar="S", help="seconds a stage may take (default: an hour)")
     group.add_argument("--memory", type=float, metavar="GB", help="memory a stage may hold")
+    group.add_argument(
+        "--retries", type=int, metavar="N",
+        help="run a command that failed again, up to N times (default: not); what succeeds only then is a warning",
+    )  # fmt: skip
     group.add_argument("--prepare", metavar="COMMAND", help="run this before everything else")
     group.add_argument("--gpu", metavar="ID", help="the card for whole_infer")
     group.add_argument("--benchmark", metavar="WHAT", help="for benchmark_train, like dynamic_bs8_fp32_DP_N1C1")
@@ -60,10 +67,15 @@ def parser() -> Parser:
     group.add_argument(
         "--which-op", action="store_true", help="where two stages disagree, run both again and name the first operator"
     )
+    group.add_argument(
+        "--keep-fp32", type=float, metavar="ERROR",
+        help="run every trained model once more under autocast, and name the fewest operators that must stay in "
+        "float32 for its outputs to be within this relative error of float64 (1e-3)",
+    )  # fmt: skip
     reports = options.add_argument_group("reports")
     reports.add_argument("--junit", metavar="FILE", help="write JUnit XML there as well")
     reports.add_argument("--html", metavar="FILE", help="write the page there as well")
-    reports.add_argument("--rows", type=int, default=60, metavar="N", help="rows of the table (default: 60)")
+    reports.add_argument("--rows", type=int, default=ROWS, metavar="N", help=f"rows of the table (default: {ROWS})")
     add_json_file(options, "the whole report")
     return options
 
@@ -79,13 +91,11 @@ def run(options: argparse.Namespace) -> int:
         more["memory"] = int(options.memory * 1e9)
     if options.warm is not None:
         more["warm"] = tuple(name.strip() for name in options.warm.split(",") if name.strip())
-    more["which_op"] = options.which_op
+    more |= {"which_op": options.which_op, "keep_fp32": options.keep_fp32}
     report = pipeline(configs, mode, plan=options.plan, announce=None if options.json == "-" else _tell, **more)
-    try:
-        _write(report, options)
-    except BrokenPipeError:  # ``| head`` has seen enough: the verdict stands
-        let_go(sys.stdout)
-    return EXIT_CLEAN if options.plan else _exit_code(report)
+    if not options.plan and options.json != "-":
+        print()
+    return conclude_pipeline(report, options)
 
 
 def _tell(result: StageResult, line: str) -> None:
@@ -96,35 +106,44 @@ def _tell(result: StageResult, line: str) -> None:
         print(visible(line), flush=True)
 
 
-def _exit_code(report: PipelineReport) -> int:
-    """0 clean, 1 findings; 2 where no command was run."""
+def conclude_pipeline(report: PipelineReport, options: argparse.Namespace, folder: Path | None = None) -> int:
+    """Writes a report, or a plan, to all places asked for and gives the exit code: 0 clean, 1 findings, 2 where no
+    command was run. ``folder`` is where a report that was read lies."""
+    try:
+        _write_files(report, options, folder)
+        if options.json != "-":
+            _print(report, options.rows)
+    except BrokenPipeError:  # ``| head`` has seen enough: the verdict stands
+        let_go(sys.stdout)
+    if not report.results:  # a plan
+        return EXIT_CLEAN
     if not report.executed:
         return EXIT_FAILED
     return EXIT_FINDINGS if report.verdict >= Verdict.FAIL else EXIT_CLEAN
 
 
-def _write(report: PipelineReport, options: argparse.Namespace) -> None:
+def _write_files(report: PipelineReport, options: argparse.Namespace, folder: Path | None) -> None:
     from trueline.report.pipeline_html import write_pipeline_html
     from trueline.report.pipeline_json import write_pipeline_json
     from trueline.report.pipeline_junit import write_pipeline_junit
-    from trueline.report.pipeline_text import pipeline_blocks, plan_lines, warning_blocks
-    from trueline.report.terminal import visible, write
+    from trueline.report.pipeline_text import warning_blocks
+    from trueline.report.terminal import write
 
-    writers = (
-        (options.json, write_pipeline_json),
-        (options.junit, write_pipeline_junit),
-        (options.html, write_pipeline_html),
-    )
+    write_html = functools.partial(write_pipeline_html, folder=folder)
+    writers = ((options.json, write_pipeline_json), (options.junit, write_pipeline_junit), (options.html, write_html))
     for path, write_report in writers:
         if path:
             with written(path) as stream:
                 write_report(report, stream)
     write(warning_blocks(report.plan), sys.stderr)
-    if options.json == "-":
+
+
+def _print(report: PipelineReport, rows: int) -> None:
+    from trueline.report.pipeline_text import pipeline_blocks, plan_lines
+    from trueline.report.terminal import visible, write
+
+    if report.results:
+        write(pipeline_blocks(report, rows=rows))
         return
-    if options.plan:
-        for line in plan_lines(report.plan):
-            print(visible(line))
-    else:
-        print()
-        write(pipeline_blocks(report, rows=options.rows))
+    for line in plan_lines(report.plan):
+        print(visible(line))

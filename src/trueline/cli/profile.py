@@ -54,6 +54,7 @@ def parser() -> Parser:
     group.add_argument("--seed", type=int, metavar="N", help="seed of the inputs that are drawn (default: 0)")
     reports = options.add_argument_group("reports")
     reports.add_argument("--csv", metavar="FILE", help="write all cases as CSV")
+    reports.add_argument("--html", metavar="FILE", help="write one page that opens from disk")
     reports.add_argument(
         "--apex-csv", metavar="FOLDER",
         help="write prof_checking_result.csv and memory_checking_result.csv, as PaddleAPEX did",
@@ -136,12 +137,17 @@ def _write_files(report: ProfileReport, options: argparse.Namespace) -> list[str
             write_profile_csv(report.results, stream)
     if options.apex_csv:
         _write_apex(report, Path(options.apex_csv))
+    if options.html:
+        from trueline.report.profile_html import write_profile_html
+
+        with written(options.html) as stream:
+            write_profile_html(report.info, report.results, report.verdict, stream)
     if options.json:
         from trueline.report.profile_json import write_profile_json
 
         with written(options.json) as stream:
             write_profile_json(report.info, report.results, report.verdict, stream)
-    return [name for name in (options.csv, options.apex_csv, options.json) if name and name != "-"]
+    return [name for name in (options.csv, options.html, options.apex_csv, options.json) if name and name != "-"]
 
 
 def _write_apex(report: ProfileReport, folder: Path) -> None:

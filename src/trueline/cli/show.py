@@ -34,6 +34,9 @@ def parser() -> Parser:
     options.add_argument("--step", type=int, metavar="N", help="only this step")
     options.add_argument("--rank", type=int, metavar="N", help="only this rank")
     options.add_argument("--stack", action="store_true", help="show the whole stack")
+    options.add_argument(
+        "--save", metavar="FOLDER", help="keep the tensors of the call, and a script that makes it again"
+    )
     add_json(options)
     return options
 
@@ -41,6 +44,8 @@ def parser() -> Parser:
 def run(options: argparse.Namespace) -> int:
     with open_run(options.run) as opened:
         _check_step(opened, options)
+        if options.call is None and options.save is not None:
+            raise UsageError("--save keeps one call: name it; without CALL the APIs are listed")
         if options.call is None:
             _show_run(opened, options)
         else:
@@ -78,12 +83,34 @@ def _show_calls(opened: Run, options: argparse.Namespace) -> None:
     if not total:
         where = "" if options.step is None else f" in step {options.step}"
         raise UsageError(f"{opened.path} has no call {options.call!r}{where}; without CALL the APIs are listed")
-    if options.json:
+    if options.save is not None:
+        _save(opened, found, total, options)
+    elif options.json:
         _print_json(found, total)
     elif total <= _WHOLE_CALLS:
         _print_whole(opened, found, options.stack)
     else:
         _print_list(found, total, options.call)
+
+
+def _save(opened: Run, found: list[tuple[Trace, list[int]]], total: int, options: argparse.Namespace) -> None:
+    from trueline.diagnose.saving import SCRIPT, save_call
+
+    if total > 1:
+        raise UsageError(
+            f"{total} calls match {options.call!r}: --save keeps one; name it whole, with --step and --rank"
+        )
+    trace, (position,) = next((trace, positions) for trace, positions in found if positions)
+    saved = save_call(opened.rank(trace.rank), trace.call(position), options.save)
+    if options.json:
+        files = [str(file) for file in saved.files]
+        print(
+            dumps({"folder": str(saved.folder), "files": files, "tensors": saved.tensors, "no_script": saved.no_script})
+        )
+        return
+    blocks: list[Block] = [line(f"{plural(saved.tensors, 'tensor')} in {saved.folder}", "strong")]
+    told = f"no script: {saved.no_script}" if saved.no_script else f"python {saved.folder / SCRIPT}"
+    write([*blocks, line(told, "dim" if saved.no_script else "code", indent=2)])
 
 
 def _print_json(found: list[tuple[Trace, list[int]]], total: int) -> None:

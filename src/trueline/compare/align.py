@@ -178,7 +178,8 @@ def _match_left_over(sides: tuple[_Side, _Side], left_over: list[list[int]], anc
     stages: list[tuple[Match, Callable[[int, int], Hashable], bool]] = [
         (Match.MOVED, lambda side, p: sides[side].key_of(p), True),
         (Match.RENAMED, lambda side, p: (gap(side, p), sides[side].operator(p), sides[side].module_of(p)), False),
-        (Match.RENAMED, lambda side, p: (gap(side, p), sides[side].operator(p), sides[side].shapes(p)), False),
+        # The first output tells: one form of an operator gives statistics beside it, another changes them in place.
+        (Match.RENAMED, lambda side, p: (gap(side, p), sides[side].operator(p), sides[side].shapes(p)[:1]), False),
         # Across frameworks only the outputs of different operators can be laid side by side.
         (
             Match.FUSED if sides[0].across else Match.RENAMED,

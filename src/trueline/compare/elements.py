@@ -129,5 +129,3 @@ def _gold_for(gold: Elements, dtype: DType) -> Array:
 
 def _kind(dtype: DType) -> str:
     return "exact" if dtype.kind in "iu" else dtype.kind
-
-

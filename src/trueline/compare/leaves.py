@@ -2,8 +2,8 @@
 
 Tensors of calls of the same name are paired by what they are to the call (input or output) and by their path in the
 arguments or the result. Most pairs of calls have the same trees, so that is decided once per pair of trees and done
-for whole columns at a time. Calls of different names are paired by path as far as that goes, then by order and size;
-of fused calls only the outputs are paired.
+for whole columns at a time. Tensors of calls of different names are paired by the parameters that they were given for,
+as far as those are known, then by order and size; of fused calls only the outputs are paired.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LeafPairs:
 
 
 def pair_leaves(alignment: Alignment, reference: Trace, candidate: Trace, *, across: bool = False) -> LeafPairs:
-    """The pairs of tensors of all calls that both sides have; ``across`` frameworks by the names of parameters."""
+    """The pairs of tensors of all calls that both sides have; ``across`` frameworks no call has the same name."""
     both = np.flatnonzero((alignment.reference != NONE) & (alignment.candidate != NONE))
     plain = both[:0] if across else both[alignment.match[both] <= int(Match.MOVED)]
     starts = [_first_visits(reference), _first_visits(candidate)]
@@ -54,19 +54,12 @@ def pair_leaves(alignment: Alignment, reference: Trace, candidate: Trace, *, acr
     same = _same_structure(reference, left, candidate, right, starts)
     quick = _expand(plain[same], left[same], right[same], starts, reference)
     slow_rows = np.concatenate([plain[~same], np.setdiff1d(both, plain)])
-    pair = _pair_by_name if across else _pair_by_path
-    slow = [
-        (row, *leaves)
-        for row in slow_rows.tolist()
-        for leaves in pair(
-            reference,
-            int(alignment.reference[row]),
-            candidate,
-            int(alignment.candidate[row]),
-            starts,
-            Match(int(alignment.match[row])),
-        )
-    ]
+    slow = []
+    for row in slow_rows.tolist():
+        match = Match(int(alignment.match[row]))
+        pair = _pair_by_name if across or match > Match.MOVED else _pair_by_path
+        left_call, right_call = int(alignment.reference[row]), int(alignment.candidate[row])
+        slow += [(row, *leaves) for leaves in pair(reference, left_call, candidate, right_call, starts, match)]
     slow_columns = np.array(slow, dtype=np.int64).reshape(-1, 4)
     columns = np.concatenate([quick, slow_columns]) if len(slow) else quick
     columns = columns[np.argsort(columns[:, 0], kind="stable")]
@@ -133,35 +126,21 @@ def _leaves(trace: Trace, position: int, starts: Integers) -> list[Leaf]:
 
 
 def _pair_by_path(
-    reference: Trace, left: int, candidate: Trace, right: int, starts: list[Integers], match: Match
+    reference: Trace, left: int, candidate: Trace, right: int, starts: list[Integers], _match: Match
 ) -> list[tuple[int, int, int]]:
+    """Of calls of the same name: what has the same path, and what only one of them has."""
     theirs, ours = _leaves(reference, left, starts[0]), _leaves(candidate, right, starts[1])
-    if match is Match.FUSED:
-        theirs, ours = ([leaf for leaf in side if leaf[0]] for side in (theirs, ours))
-    waiting = {leaf[:2]: leaf for leaf in ours}
-    pairs: list[tuple[int, int, int]] = []
-    lonely: list[Leaf] = []
-    for leaf in theirs:
-        partner = waiting.get(leaf[:2])
-        if partner is not None and (match <= Match.MOVED or _size(reference, leaf) == _size(candidate, partner)):
-            pairs.append((leaf[2], waiting.pop(leaf[:2])[2], int(leaf[0])))
-        else:
-            lonely.append(leaf)
-    rest = list(waiting.values())
-    if match > Match.MOVED:
-        pairs += _pair_by_size(reference, lonely, candidate, rest)
-        return sorted(pairs, key=lambda pair: pair[1])  # what only one of two different calls has says nothing
-    pairs += [(leaf[2], NONE, int(leaf[0])) for leaf in lonely]
-    pairs += [(NONE, leaf[2], int(leaf[0])) for leaf in rest]
-    return pairs
+    waiting = {leaf[:2]: leaf[2] for leaf in ours}
+    pairs = [(visit, waiting.pop((output, path), NONE), int(output)) for output, path, visit in theirs]
+    return pairs + [(NONE, visit, int(output)) for (output, path), visit in waiting.items()]
 
 
 def _pair_by_name(
     reference: Trace, left: int, candidate: Trace, right: int, starts: list[Integers], match: Match
 ) -> list[tuple[int, int, int]]:
-    """Of calls of two frameworks: tensors of the same size under the same parameter, then in their order by size. What
+    """Of calls of different names: tensors of the same size under the same parameter, then in their order by size. What
     only one of them has says nothing."""
-    # Imported here: only comparisons across frameworks need the mapping between them.
+    # Imported here: only calls of different names need to know parameters.
     from trueline.compare.parameters import common_name
 
     traces, positions = (reference, candidate), (left, right)

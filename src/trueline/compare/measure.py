@@ -177,14 +177,23 @@ class Measurer:
 def describe(left: Columns, rows: Columns) -> None:
     """Fills in what judges want to know of the reference side."""
     bad = left["nan"] + left["positive_infinity"] + left["negative_infinity"]
-    finite = np.maximum(left["count"] - bad, 1)
-    rows["rms"] = left["norm"] / np.sqrt(finite)
+    rows["rms"] = _root_mean_square(left, bad)
     rows["mean"] = left["mean"]
     rows["smallest"] = np.where(
         left["exponent_min"] <= left["exponent_max"], np.exp2(left["exponent_min"].astype(float)), 0.0
     )
-    rows["largest"] = np.fmax(np.abs(left["minimum"]), np.abs(left["maximum"]))
+    rows["largest"] = _largest(left)
     rows["bad_reference"] = bad
+
+
+def _largest(side: Columns) -> Columns:
+    return np.asarray(np.fmax(np.abs(side["minimum"]), np.abs(side["maximum"])))
+
+
+def _root_mean_square(side: Columns, bad: Columns) -> Columns:
+    """Of the finite elements; where a tool keeps no norm, as of integers, what it is at most."""
+    known = side["norm"] / np.sqrt(np.maximum(side["count"] - bad, 1))
+    return np.where(np.isnan(known), _largest(side), known)
 
 
 def compare_statistics(left: Columns, right: Columns, same_dtype: Columns, rows: Columns) -> None:
@@ -208,7 +217,7 @@ def compare_statistics(left: Columns, right: Columns, same_dtype: Columns, rows:
     rows["distance"] = distance
     rows["zeros_differ"] = np.abs(left["zeros"] - right["zeros"])
     rows["bad_candidate"] = right["nan"] + right["positive_infinity"] + right["negative_infinity"]
-    rows["candidate_rms"] = right["norm"] / np.sqrt(np.maximum(right["count"] - rows["bad_candidate"], 1))
+    rows["candidate_rms"] = _root_mean_square(right, rows["bad_candidate"])
     rows["bad_mismatch"] = sum(
         np.abs(left[name] - right[name]) for name in ("nan", "positive_infinity", "negative_infinity")
     )
@@ -219,8 +228,7 @@ def _least_distance(left: Columns, right: Columns) -> Columns:
     differs by more than the tensors do. NaN where nothing of both is known. It proves that tensors differ, never that
     they do not: ``cosine`` stays NaN."""
     root = np.sqrt(np.maximum(left["count"], 1))
-    largest = np.fmax(np.abs(left["maximum"]), np.abs(left["minimum"]))
-    scale = np.where(np.isnan(left["norm"]), largest * root, left["norm"])
+    scale = np.where(np.isnan(left["norm"]), _largest(left) * root, left["norm"])
     extremes = np.fmax(np.abs(left["maximum"] - right["maximum"]), np.abs(left["minimum"] - right["minimum"]))
     sums = np.fmax(np.abs(left["norm"] - right["norm"]), np.abs(left["mean"] - right["mean"]) * root)
     # Those tools sum in the type of the tensor, so that two sums of the same elements may differ by that much.

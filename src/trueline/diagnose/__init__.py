@@ -8,7 +8,8 @@
     flow         which recorded call made a tensor
     origin       the first call that went wrong, as distinct from its victims
     confirm      tries suspects by replay; ``replaying``: a recorded call again, in float64 and in its own precision
-    comparison   the result that users hold
+    comparison   the result that users hold; ``series``: its columns for plots and tables; ``values``: the elements of
+                 one tensor, on both sides and in float64; ``saving``: one call in a folder of its own, with a script
     runs         compare_runs, which joins all of these
     overflow     where NaN and infinity were born: ``births``, ``blame``, ``scaling``, ``operands``, ``nature``
     headroom     what will overflow next

@@ -7,6 +7,7 @@ bad carries the marks of the starts from which it came. What no later call takes
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -78,6 +79,8 @@ class Births:
         self._infinite_marks: dict[int, frozenset[int]] = {}
         self._came: dict[int, tuple[int, int | None]] = {}
         """Bad tensor -> the call that made it and the bad tensor that this call was given."""
+        self._gradients: defaultdict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
+        """Shape -> the backward calls that made bad gradients of it, in the order of time, with those gradients."""
         self._taken: set[int] = set()
         self._absorbers: dict[int, list[int]] = {}
         self._victims: dict[int, int] = {}
@@ -210,6 +213,8 @@ class Births:
                     self._victims[start] = self._victims.get(start, 0) + 1
             self._put(tensor, *marks)
             self._came[tensor] = (position, sources[0] if sources else None)
+            if self.is_backward(position):
+                self._gradients[self._shape(visit)].append((position, tensor))
 
     def _put(self, tensor: int, nan: frozenset[int], infinite: frozenset[int]) -> None:
         """Gives a tensor the marks of what it holds."""
@@ -290,21 +295,11 @@ class Births:
 
     def _bad_gradient_like(self, position: int, visit: int) -> int | None:
         """The last bad gradient of this shape that left a backward call: what the engine, or ``.grad``, added up."""
-        shape = self._shape(visit)
-        for tensor in reversed(self._came):
-            maker, _ = self._came[tensor]
-            if maker < position and self.is_backward(maker) and self._shape_of_output(maker, tensor) == shape:
-                return tensor
-        return None
+        left = reversed(self._gradients.get(self._shape(visit), []))
+        return next((tensor for maker, tensor in left if maker < position), None)
 
     def _shape(self, visit: int) -> tuple[int, ...]:
         return self.trace.layouts[int(self.trace.visits[visit, 4])].shape
-
-    def _shape_of_output(self, position: int, tensor: int) -> tuple[int, ...] | None:
-        for visit in self._leaves(position, outputs=True):
-            if self._tensor(visit) == tensor:
-                return self._shape(visit)
-        return None
 
     def _bad_of_forward(self, position: int) -> list[int]:
         """Bad inputs of the forward call of a backward one, which its gradient may depend on."""

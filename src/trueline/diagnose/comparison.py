@@ -10,7 +10,10 @@ import numpy as np
 
 from trueline.cases import Evidence
 from trueline.compare import Match
+from trueline.diagnose.series import series_of
 from trueline.diagnose.table import RankTable
+from trueline.diagnose.values import both_sides, gold_of
+from trueline.dtypes import DType
 from trueline.judge import Standard, TensorEvidence
 from trueline.records import (
     Call,
@@ -22,8 +25,10 @@ from trueline.records import (
     TensorRecord,
     Verdict,
 )
-from trueline.store.columns import NONE, PHASES
+from trueline.store.columns import NONE
 from trueline.store.reader import Run
+
+Array = np.ndarray[Any, Any]
 
 
 class Calls(Sequence[CallComparison]):
@@ -47,8 +52,12 @@ class Calls(Sequence[CallComparison]):
         position = index + len(self) if index < 0 else index
         if not 0 <= position < len(self):
             raise IndexError(f"call {index} of {len(self)}")
+        return call_comparison(*self.table_and_row(position), self._standard)
+
+    def table_and_row(self, position: int) -> tuple[RankTable, int]:
+        """Where the call at a position lies."""
         number = int(np.searchsorted(self._starts, position, side="right")) - 1
-        return call_comparison(self._tables[number], position - int(self._starts[number]), self._standard)
+        return self._tables[number], position - int(self._starts[number])
 
     def __iter__(self) -> Iterator[CallComparison]:
         return (self[position] for position in range(len(self)))
@@ -79,7 +88,7 @@ class Comparison:
         self.missing_ranks = missing_ranks
         self.origin: Origin | None = None
         self._tables = tables
-        self.calls: Sequence[CallComparison] = Calls(tables, standard)
+        self.calls = Calls(tables, standard)
 
     @property
     def first_divergence(self) -> Call | None:
@@ -130,12 +139,24 @@ class Comparison:
 
     def series(self) -> dict[str, np.ndarray[Any, Any]]:
         """Columns for plots, one entry for each call."""
-        parts = [_series(table) for table in self._tables]
+        parts = [series_of(table) for table in self._tables]
         if not parts:
             return {}
         columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         columns["position"] = np.arange(len(self.calls))
         return columns
+
+    def elements(self, position: int, place: int) -> tuple[Array, Array, DType] | str:
+        """A tensor of the call at a position on both sides, in wide numbers and in the same shape, with the coarser of
+        the two dtypes; or why that cannot be told."""
+        return both_sides(*self.calls.table_and_row(position), place)
+
+    def gold(self, position: int, place: int) -> Array | str:
+        """The same tensor as the reference's call, replayed in float64 on its recorded inputs, gives it; or why there
+        is none."""
+        if self.baseline is not None:
+            return "the reference is the gold of this comparison"
+        return gold_of(*self.calls.table_and_row(position), place)
 
     def close(self) -> None:
         for run in (self.reference, self.candidate, self.baseline):
@@ -147,38 +168,6 @@ class Comparison:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _series(table: RankTable) -> dict[str, np.ndarray[Any, Any]]:
-    api, module, phase = _texts(table)
-    return {
-        "position": np.arange(len(table)),
-        "step": table.step,
-        "rank": np.full(len(table), table.rank),
-        "phase": phase,
-        "output_distance": table.output_distance,
-        "input_distance": table.input_distance,
-        "limit": table.limit,
-        "verdict": table.verdict,
-        "api": api,
-        "module": module,
-        "inherited": table.inherited,
-    }
-
-
-def _texts(table: RankTable) -> tuple[Any, Any, Any]:
-    """API, module path and phase of each row."""
-    api = np.empty(len(table), dtype=object)
-    module = np.empty(len(table), dtype=object)
-    phase = np.empty(len(table), dtype=object)
-    for side, positions in ((0, table.alignment.reference), (1, table.alignment.candidate)):
-        trace = table.traces[side]
-        present = positions != NONE
-        at = positions[present]
-        api[present] = [trace.names.get(number, "") for number in trace.column("api")[at].tolist()]
-        module[present] = [trace.modules.get(number, ("", ""))[0] for number in trace.column("module")[at].tolist()]
-        phase[present] = [PHASES[number].value for number in trace.column("phase")[at].tolist()]
-    return api, module, phase
 
 
 def call_comparison(table: RankTable, row: int, standard: Standard) -> CallComparison:

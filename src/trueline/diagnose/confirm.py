@@ -18,7 +18,7 @@ from trueline.records import Call, Phase
 from trueline.store.columns import NONE
 
 if TYPE_CHECKING:
-    from trueline.diagnose.replaying import Assessment
+    from trueline.diagnose.replaying import Assessment, Recorded
 
 _MARGIN_SINGLE, _MARGIN_HALF = 8.0, 3.0
 """How much worse than an honest implementation is wrong. In half precision honest implementations round once, all
@@ -76,7 +76,21 @@ class Court:
 
     def _assess(self, row: int, side: int) -> Assessment | str:
         # Imported here: comparing must not wait for what only a replay needs.
-        from trueline.diagnose.replaying import Recorded, Unreplayable, assess
+        from trueline.diagnose.replaying import Unreplayable, assess
+
+        recorded = self.recorded(row, side)
+        if isinstance(recorded, str):
+            return recorded
+        try:
+            return assess(recorded)
+        except Unreplayable as error:
+            return str(error)
+        except Exception as error:  # whatever a kernel raises on recorded data must not end the comparison
+            return f"{type(error).__name__}: {str(error)[:120]}"
+
+    def recorded(self, row: int, side: int) -> Recorded | str:
+        """A call of one side with the means to replay it, or why it cannot be."""
+        from trueline.diagnose.replaying import Recorded
 
         position = int((self._table.alignment.reference, self._table.alignment.candidate)[side][row])
         if position == NONE:
@@ -85,16 +99,8 @@ class Court:
         if kind in _NOT_REPEATABLE:
             return f"it {kind.value}"
         call = self._table.traces[side].call(position, statistics=False)
-        try:
-            return assess(
-                Recorded(
-                    call, self._table.readers[side].tensor, self._forward(call, side), self._table.precision.pooled(row)
-                )
-            )
-        except Unreplayable as error:
-            return str(error)
-        except Exception as error:  # whatever a kernel raises on recorded data must not end the comparison
-            return f"{type(error).__name__}: {str(error)[:120]}"
+        fetch, pooled = self._table.readers[side].tensor, self._table.precision.pooled(row)
+        return Recorded(call, fetch, self._forward(call, side), pooled)
 
     def _forward(self, call: Call, side: int) -> Call | None:
         if call.phase is not Phase.BACKWARD or call.forward_id is None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from trueline.dtypes import DTYPES
+from trueline.dtypes import limit_of
 from trueline.ops.facts import Kind, facts_of
 from trueline.ops.overflows import ADVICE
 from trueline.overflows import Forecast, OverflowKind
@@ -165,12 +165,6 @@ def _rows(trace: Trace) -> Rows:
     rows["series"], rows["step"], rows["headroom"] = series[good], trace.column("step")[calls][good], headroom[good]
     rows["call"], rows["leaf"] = calls[good], outputs[good, 1]
     return rows
-
-
-def limit_of(dtype: str) -> float:
-    """The base-2 logarithm of the largest number of a dtype; NaN for types that cannot overflow to infinity."""
-    kind = DTYPES.get(dtype)
-    return math.log2(kind.largest) if kind is not None and kind.is_float else math.nan
 
 
 def _forecast(trace: Trace, rows: Rows) -> Forecast | None:

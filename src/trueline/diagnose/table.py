@@ -23,7 +23,7 @@ from trueline.dtypes import DType, dtype_named
 from trueline.errors import UsageError
 from trueline.judge import CallEvidence, Judgement, TensorEvidence
 from trueline.numerics.layout import to_measurement
-from trueline.ops.facts import facts_of
+from trueline.ops.facts import Kind, facts_of
 from trueline.records import Measurement, Phase, TensorRecord, Verdict
 from trueline.store.columns import CALL_COLUMNS, NONE, PHASES, Integers
 from trueline.store.reader import RankReader
@@ -129,12 +129,19 @@ class RankTable:
 
     @cached_property
     def drift(self) -> Floats:
-        """For each row, the largest output distance of any row before it (calls of the same name only). Across
-        frameworks, where gradients are not laid side by side in optimizers, noise does not count."""
+        """For each row, the largest output distance of any row before it (calls of the same name only). Memory that
+        nobody has written does not count: it differs from run to run. Across frameworks, where gradients are not laid
+        side by side in optimizers, noise does not count either."""
         distance = self._telling_distance() if self.across else self.output_distance
-        plain = np.where(self.alignment.match <= int(Match.MOVED), distance, 0.0)
+        plain = np.where((self.alignment.match <= int(Match.MOVED)) & ~self._undefined(), distance, 0.0)
         before = np.concatenate([[0.0], np.maximum.accumulate(plain)[:-1]]) if len(plain) else plain
         return np.where(np.isfinite(before), before, np.inf)
+
+    def _undefined(self) -> Any:
+        """The rows that give memory as they found it."""
+        trace, positions = self.traces[1], self.alignment.candidate
+        numbers = [number for number, name in trace.names.items() if facts_of(name).kind is Kind.UNDEFINED]
+        return (positions != NONE) & np.isin(trace.column("api")[positions], numbers)
 
     def _telling_distance(self) -> Floats:
         """The largest output distance of each row, but for outputs that vanish beside what they were made from: those

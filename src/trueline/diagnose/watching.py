@@ -22,8 +22,9 @@ import numpy as np
 from trueline.capture.watch import Watch
 from trueline.capture.watch_events import Explained
 from trueline.capture.watch_options import make_watch_options
-from trueline.diagnose.headroom import candidates, forecast_of, limit_of
+from trueline.diagnose.headroom import candidates, forecast_of
 from trueline.diagnose.overflow import overflow
+from trueline.dtypes import limit_of
 from trueline.errors import UsageError
 from trueline.overflows import Birth, Forecast, Nature, OverflowKind, OverflowReport, WatchEvent
 from trueline.report.overflow_files import write_overflow_json
@@ -46,6 +47,7 @@ def watch(
     rotation: int = 4,
     hold: float = 0.25,
     backward: bool = True,
+    whole: bool = False,
     on_overflow: Callable[[WatchEvent], None] | None = None,
     framework: str = "auto",
 ) -> OverflowWatch:
@@ -54,10 +56,12 @@ def watch(
     Use it as a context manager, or call ``start()`` and ``stop()``. Without ``path`` nothing is written until something
     breaks; the folder is then made beside the program. ``overflow_nums`` ends the watch after so many bad steps,
     counted by each rank for itself, and with ``exit_after`` the program too, cleanly. ``look_back`` is how many calls
-    before the origin are kept with their tensors. Every call is looked at in each ``rotation``-th step; what a step
-    gives away (loss, gradients of parameters, parameters) in each. ``hold`` is the memory that may be held back for
-    that: a share of what is free, or bytes. ``on_overflow`` is called with each event in the thread that trains, at the
-    end of the step. ``steps``, ``ranks`` and ``framework`` as in ``capture``.
+    before the origin are kept with their tensors. Every call is looked at in each ``rotation``-th step, at tensors of
+    more than 131,072 elements a part, another one each time; at all of what a step gives away (loss, gradients of
+    parameters) in each. When something bad is seen, all that the step still holds is read whole: the origin and its
+    counts are exact, headroom is of the part that was seen. ``whole`` looks at everything in every step. ``hold`` is
+    the memory that may be held back for that: a share of what is free, or bytes. ``on_overflow`` is called with each
+    event in the thread that trains, at the end of the step. ``steps``, ``ranks`` and ``framework`` as in ``capture``.
     """
     options = make_watch_options(
         steps=steps,
@@ -68,6 +72,7 @@ def watch(
         rotation=rotation,
         hold=hold,
         backward=backward,
+        whole=whole,
     )
     return OverflowWatch(None if path is None else Path(path), options, framework, OverflowAnalyst(), on_overflow)
 

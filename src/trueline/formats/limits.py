@@ -103,9 +103,20 @@ def inside(folder: Path, name: Any, path: object) -> Path:
     if "/" in text or "\\" in text or ":" in text or text in (".", ".."):
         refuse(path, f"it names the file {text[:80]!r}, which is not a plain name inside {folder}")
     found = folder / text
-    if found.is_symlink() and not _lies_in(found, folder):
+    if _is_link(found, path) and not _lies_in(found, folder):
         refuse(path, f"{text[:80]!r} is a link that leads out of {folder}")
     return found
+
+
+def _is_link(found: Path, path: object) -> bool:
+    """Whether a file is a link; refuses what cannot be the name of a file at all: a name may be too long for that."""
+    try:
+        return stat.S_ISLNK(found.lstat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        why = (isinstance(error, OSError) and error.strerror) or error
+        refuse(path, f"it names the file {found.name[:80]!r}, which no file can be called ({why})")
 
 
 def shape_of(value: Any, path: object) -> tuple[int, ...]:

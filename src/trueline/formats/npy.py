@@ -60,6 +60,8 @@ def read_npy(path: Path) -> tuple[Array, DType]:
 
 
 def _header(text: bytes, path: Path) -> dict[str, Any]:
+    if b"\\" in text:  # an escape may make the parser import what it needs to read it
+        refuse(path, "its header cannot be read")
     try:
         found = ast.literal_eval(text.decode("ascii").strip())  # names of fields may be more, but those are refused
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):

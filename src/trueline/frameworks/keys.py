@@ -6,6 +6,9 @@ A key is what ``flatten`` of a framework makes of a value: ``"$t"`` for a tensor
 
 from __future__ import annotations
 
+import dataclasses
+import enum
+from collections.abc import Callable
 from typing import Any
 
 from trueline.tree import Tree
@@ -14,6 +17,63 @@ TENSOR = "$t"
 Key = Any
 
 ATOMS = frozenset({int, float, bool, str, type(None)})
+_TEXT_LIMIT = 80
+Flatten = Callable[[Any, list[Any]], Key]
+
+
+def key_of_other(value: Any, kind: type, leaves: list[Any], flatten: Flatten, texts: tuple[type, ...] = ()) -> Key:
+    """The key of a value that no framework knows: what holds others, numbers of other kinds, and objects. ``flatten``
+    is the framework's own, for what is inside; ``texts`` are types of it that their text tells."""
+    if isinstance(value, dict):
+        return (dict, tuple([(_plain_key(key), flatten(item, leaves)) for key, item in value.items()]))
+    if isinstance(value, slice):
+        return ("$slice", tuple([flatten(part, leaves) for part in (value.start, value.stop, value.step)]))
+    if value is Ellipsis:
+        return ("$ellipsis", True)
+    if kind is complex:
+        return ("$complex", (value.real, value.imag))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        fields = zip(value._fields, value, strict=True)
+        return ("$record", _type_name(kind), tuple([(name, flatten(item, leaves)) for name, item in fields]))
+    if isinstance(value, tuple | list | set | frozenset):  # structured tuples of a framework among them
+        return (tuple if isinstance(value, tuple) else list, tuple([flatten(item, leaves) for item in value]))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        parts = tuple([(name, flatten(getattr(value, name, None), leaves)) for name in names])
+        return ("$record", _type_name(kind), parts)
+    if isinstance(value, int | float):  # numpy's own float, enumerations, symbolic integers
+        return _number_key(value)
+    return object_key(value, kind, texts)
+
+
+def object_key(value: Any, kind: type, texts: tuple[type, ...] = ()) -> Key:
+    """The key of something of which only a name is kept."""
+    return ("$object", _type_name(kind), _text_of(value, texts))
+
+
+def _number_key(value: Any) -> Key:
+    try:
+        return (float, float(value)) if isinstance(value, float) else (int, int(value))
+    except Exception:  # a symbolic number that has no value yet
+        return ("$object", _type_name(type(value)), "")
+
+
+def _plain_key(key: Any) -> Any:
+    return key if isinstance(key, str | int) else str(key)[:_TEXT_LIMIT]
+
+
+def _type_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _text_of(value: Any, texts: tuple[type, ...]) -> str:
+    """A short text that is the same in every process: nothing with an address in it."""
+    if isinstance(value, (enum.Enum, type, *texts)):
+        return str(value)[:_TEXT_LIMIT]
+    if hasattr(value, "dtype") and hasattr(value, "shape"):  # arrays of numpy
+        return f"{value.dtype}{list(value.shape)}"[:_TEXT_LIMIT]
+    name = getattr(value, "__qualname__", "")
+    return name[:_TEXT_LIMIT] if isinstance(name, str) else ""
 
 
 def tree_of(key: Key, first_leaf: int = 0) -> tuple[Tree, int]:

@@ -162,12 +162,14 @@ class Examination:
 
 @dataclass(frozen=True, slots=True)
 class LightOptions:
-    """``rotation``: each call is looked at in every so many steps. ``hold``: the memory that may be held back from the
-    program, as a share of what is free (below 1) or in bytes. ``backward``: whether gradients are watched."""
+    """``rotation``: each call is looked at in every so many steps, at large tensors a part at a time. ``hold``: the
+    memory that may be held back from the program, as a share of what is free (below 1) or in bytes. ``backward``:
+    whether gradients are watched. ``whole``: everything is looked at, all of it, in every step."""
 
     rotation: int = 4
     hold: float = 0.25
     backward: bool = True
+    whole: bool = False
 
 
 class LightWatcher(Protocol):

@@ -124,6 +124,9 @@ class Probing(Protocol):
     def number(self, value: Any) -> float:
         """A loss, a tensor of one element or a number."""
 
+    def lowering(self, model: Any, dtype: str) -> AbstractContextManager[None]:
+        """Autocast to a dtype (empty: the usual one of the device), where the program has not asked for one itself."""
+
     def keeping(self, names: Sequence[str]) -> AbstractContextManager[None]:
         """Runs calls of these names in float32 even under autocast."""
 

@@ -78,6 +78,10 @@ def _judge_output(evidence: CallEvidence, output: TensorEvidence) -> Judgement:
         # Nothing is relative to zero: what is left of a sum that vanishes is measured by what was summed.
         output = replace(output, rms=output.candidate_rms, distance=1.0, peak=1.0)
     limit = _limit(evidence, output)
+    if math.isnan(limit.total) and not output.bad_mismatch:
+        return Judgement(
+            Verdict.NOT_COMPARED, f"{output.path}: how large its inputs are is not known, so nor its limit"
+        )
     if output.bad_mismatch:
         return _judge_not_finite(evidence, output, limit)
     if evidence.facts.kind is Kind.RANDOM and evidence.phase is Phase.FORWARD and output.distance > limit.total:
@@ -86,7 +90,7 @@ def _judge_output(evidence: CallEvidence, output: TensorEvidence) -> Judgement:
         return Judgement(
             Verdict.WARN, f"{output.path}: its forward call drew other random numbers", limit.total, inherited=True
         )
-    if output.estimated and math.isnan(output.cosine) and output.distance <= limit.total:
+    if _bare(output) and output.distance <= limit.total:
         known = "max, min, mean and norm agree; that is all that is known of its elements"
         return Judgement(Verdict.NOT_COMPARED, f"{output.path}: {known}", limit.total)
     if output.distance <= limit.rounding and not _spikes(output, limit):
@@ -98,7 +102,20 @@ def _judge_output(evidence: CallEvidence, output: TensorEvidence) -> Judgement:
         return Judgement(
             Verdict.WARN, f"{output.path} differs, but so may {unknown[0]}, which was not measured", limit.total
         )
+    given = [*evidence.inputs, *evidence.saved]
+    vague = [tensor.path for tensor in given if _bare(tensor) and tensor.distance > 0.0]
+    if vague:
+        text = (
+            f"{output.path} differs, and so does {vague[0]}, by an amount of which its statistics tell the least alone"
+        )
+        return Judgement(Verdict.WARN, text, limit.total, inherited=True)
     return Judgement(Verdict.FAIL, _blame(evidence, output, limit), limit.total)
+
+
+def _bare(tensor: TensorEvidence) -> bool:
+    """Whether its largest and smallest element, mean and norm are all that is known: its distance is then the least
+    that it may be, never how large it is."""
+    return tensor.measured and tensor.estimated and math.isnan(tensor.cosine)
 
 
 def _limit(evidence: CallEvidence, output: TensorEvidence) -> Limit:
@@ -123,7 +140,8 @@ def _spikes(output: TensorEvidence, limit: Limit) -> bool:
 
 def _blame(evidence: CallEvidence, output: TensorEvidence, limit: Limit) -> str:
     inputs = max((tensor.distance for tensor in evidence.inputs if tensor.measured), default=0.0)
-    given = "equal inputs" if inputs == 0.0 else f"inputs that agree within {inputs:.2g}"
+    same = "inputs of equal statistics" if any(map(_bare, evidence.inputs)) else "equal inputs"
+    given = same if inputs == 0.0 else f"inputs that agree within {inputs:.2g}"
     if output.distance <= limit.total:
         return f"{output.path}: single elements are off by {output.peak:.2g} of the largest, from {given}"
     text = f"{output.path} differs by {output.distance:.2g} from {given}"

@@ -1,8 +1,8 @@
 """Standards of the modes of a check that do not ask whether numbers are right.
 
-    Ran          target-only: it ran; what came out that is not finite is told. Nothing is compared
-    Repeatable   stability: every run gave the same bits
-    Collected    tolerance: errors are collected, none is judged
+Ran          target-only: it ran; what came out that is not finite is told. Nothing is compared
+Repeatable   stability: every run gave the same bits
+Collected    tolerance: errors are collected, none is judged
 """
 
 from __future__ import annotations

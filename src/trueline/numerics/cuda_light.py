@@ -68,7 +68,7 @@ class LightReducer:
             self.device = torch.device(self.device.type, getattr(torch, self.device.type).current_device())
         self._streams = _Streams(self.device)
         direct = self.device.type == "cuda" and torch.version.hip is None
-        self._look = _Kernel(cuda_light_kernels.look_at_blocks, {"num_warps": 8}, direct=direct)
+        self._look = _Kernel(cuda_light_kernels.look_at_blocks, {"num_warps": 4}, direct=direct)
         self._header = cuda_light_kernels.ROWS_PER_TABLE * 4
         self._lock = threading.Lock()
         self._results: list[tuple[Any, Any]] = []

@@ -27,6 +27,7 @@ from trueline.numerics.cuda_common import (
     block_size,
     component_type,
 )
+from trueline.numerics.cuda_kernels import _in_rows as in_rows
 from trueline.numerics.cuda_kernels import _load_bits, _offsets, _tile_pointers
 
 __all__ = ["BLOCKS_PER_TENSOR", "BLOCK_ELEMENTS", "RESULT_WORDS", "ROWS_PER_TABLE", "SPAN_ELEMENTS", "look_at_blocks"]
@@ -36,7 +37,7 @@ RESULT_WORDS = 8
 -Inf, zeros, subnormals, saturated."""
 
 SEARCH = tl.constexpr(32)
-LIGHT_TILE = tl.constexpr(2048)
+LIGHT_TILE = tl.constexpr(512)
 WORDS = tl.constexpr(RESULT_WORDS)
 INVERSE = tl.constexpr(0x7FFFFFFFFFFFFFFF)
 
@@ -93,44 +94,107 @@ def _count_all(address, row, numel, ndim, dtype, halves, start, stop, out):
 
 
 @triton.jit
+def _bits(pointer, start, stop, row, ndim, IN_ROWS: tl.constexpr, MASKED: tl.constexpr):
+    """A tile of words; those beyond the end are zero."""
+    pointers = _tile_pointers(pointer, start, row, ndim, IN_ROWS)
+    if MASKED:
+        inside = (tl.arange(0, TILE // 8)[:, None] * 8 + tl.arange(0, 8)[None, :]) < stop - start
+        return tl.load(pointers, mask=inside, other=0).to(tl.uint32)
+    return tl.load(pointers).to(tl.uint32)
+
+
+@triton.jit
 def _tile(size, most, least, zeros):
     """Takes the magnitudes of a tile in; zero, which does not count, becomes the largest of those less one."""
     return tl.maximum(most, size), tl.minimum(least, size - 1), zeros + (size == 0).to(tl.int32)
 
 
 @triton.jit
-def _straight(pointer, start, stop, row, MASK: tl.constexpr, NORMAL: tl.constexpr, LARGEST: tl.constexpr, out):
-    """Reads a block of an aligned tensor that lies in a row; true if it has to be read once more."""
+def _straight(
+    pointer, start, stop, row, ndim, IN_ROWS: tl.constexpr, MASK: tl.constexpr, NORMAL: tl.constexpr,
+    LARGEST: tl.constexpr, out,
+):  # fmt: skip
+    """Reads a block of an aligned tensor that lies in rows; where there is more to count, the block is read again."""
     most = tl.zeros([TILE // 8, 8], tl.uint32)
     least = tl.full([TILE // 8, 8], 0xFFFFFFFF, tl.uint32)
     zeros = tl.zeros([TILE // 8, 8], tl.int32)
-    while start + SPAN <= stop:
+    first = start
+    while first + SPAN <= stop:
         # all loads of a span are in flight before the first is used
-        x0 = tl.load(_tile_pointers(pointer, start, row, 1, False)).to(tl.uint32)
-        x1 = tl.load(_tile_pointers(pointer, start + TILE, row, 1, False)).to(tl.uint32)
-        x2 = tl.load(_tile_pointers(pointer, start + 2 * TILE, row, 1, False)).to(tl.uint32)
-        x3 = tl.load(_tile_pointers(pointer, start + 3 * TILE, row, 1, False)).to(tl.uint32)
+        x0 = _bits(pointer, first, stop, row, ndim, IN_ROWS, False)
+        x1 = _bits(pointer, first + TILE, stop, row, ndim, IN_ROWS, False)
+        x2 = _bits(pointer, first + 2 * TILE, stop, row, ndim, IN_ROWS, False)
+        x3 = _bits(pointer, first + 3 * TILE, stop, row, ndim, IN_ROWS, False)
         most, least, zeros = _tile(x0 & MASK, most, least, zeros)
         most, least, zeros = _tile(x1 & MASK, most, least, zeros)
         most, least, zeros = _tile(x2 & MASK, most, least, zeros)
         most, least, zeros = _tile(x3 & MASK, most, least, zeros)
-        start += SPAN
+        first += SPAN
     padding = 0
-    while start < stop:
-        inside = (tl.arange(0, TILE // 8)[:, None] * 8 + tl.arange(0, 8)[None, :]) < stop - start
-        x = tl.load(_tile_pointers(pointer, start, row, 1, False), mask=inside, other=0).to(tl.uint32)
-        padding += tl.maximum(TILE - (stop - start), 0).to(tl.int32)
+    while first < stop:
+        padding += tl.maximum(TILE - (stop - first), 0).to(tl.int32)
+        x = _bits(pointer, first, stop, row, ndim, IN_ROWS, True)
         most, least, zeros = _tile(x & MASK, most, least, zeros)
-        start += TILE
+        first += TILE
     top = tl.max(tl.reshape(most, [TILE]), 0)
     bottom = tl.min(tl.reshape(least, [TILE]), 0)
-    more = (top >= LARGEST) | (bottom < NORMAL - 1)
-    if more == 0:
+    tl.atomic_add(out + 5, (tl.sum(tl.reshape(zeros, [TILE]), 0) - padding).to(tl.int64))
+    if (top >= LARGEST) | (bottom < NORMAL - 1):
+        _straight_again(pointer, start, stop, row, ndim, IN_ROWS, MASK, NORMAL, LARGEST, out)
+    else:
         tl.atomic_max(out, top.to(tl.int64))
         if bottom != 0xFFFFFFFF:
             tl.atomic_max(out + 1, INVERSE - (bottom.to(tl.int64) + 1))
-        tl.atomic_add(out + 5, (tl.sum(tl.reshape(zeros, [TILE]), 0) - padding).to(tl.int64))
-    return more
+
+
+@triton.jit
+def _straight_again(
+    pointer, start, stop, row, ndim, IN_ROWS: tl.constexpr, MASK: tl.constexpr, NORMAL: tl.constexpr,
+    LARGEST: tl.constexpr, out,
+):  # fmt: skip
+    """Counts what is rare, in a block that has some of it; the extremes are those of finite numbers."""
+    most = tl.zeros([TILE // 8, 8], tl.uint32)
+    least = tl.full([TILE // 8, 8], 0xFFFFFFFF, tl.uint32)
+    # two counts to a word: a block has no more than 2**16 words of a thread
+    odd = tl.zeros([TILE // 8, 8], tl.int32)
+    endless = tl.zeros([TILE // 8, 8], tl.int32)
+    small = tl.zeros([TILE // 8, 8], tl.int32)
+    while start < stop:
+        x = _bits(pointer, start, stop, row, ndim, IN_ROWS, True)
+        size = x & MASK
+        finite = size <= LARGEST
+        most = tl.maximum(most, tl.where(finite, size, 0))
+        least = tl.minimum(least, tl.where(finite, size - 1, 0xFFFFFFFF))
+        odd += tl.where(size > LARGEST + 1, 1, 0) + tl.where(size == LARGEST, 65536, 0)
+        endless += tl.where(size == LARGEST + 1, tl.where(x == size, 1, 65536), 0)
+        small += (size - 1 < NORMAL - 1).to(tl.int32)
+        start += TILE
+    top = tl.max(tl.reshape(most, [TILE]), 0)
+    bottom = tl.min(tl.reshape(least, [TILE]), 0)
+    tl.atomic_max(out, top.to(tl.int64))
+    if bottom != 0xFFFFFFFF:
+        tl.atomic_max(out + 1, INVERSE - (bottom.to(tl.int64) + 1))
+    odd = tl.reshape(odd, [TILE])
+    endless = tl.reshape(endless, [TILE])
+    tl.atomic_add(out + 2, tl.sum(odd & 0xFFFF, 0).to(tl.int64))
+    tl.atomic_add(out + 3, tl.sum(endless & 0xFFFF, 0).to(tl.int64))
+    tl.atomic_add(out + 4, tl.sum(endless >> 16, 0).to(tl.int64))
+    tl.atomic_add(out + 6, tl.sum(tl.reshape(small, [TILE]), 0).to(tl.int64))
+    tl.atomic_add(out + 7, tl.sum(odd >> 16, 0).to(tl.int64))
+
+
+@triton.jit
+def _in_words(address, start, stop, row, ndim, dtype, IN_ROWS: tl.constexpr, out):
+    """The block of a tensor of 32-bit or 16-bit floats."""
+    if dtype == 0:
+        words = address.to(tl.pointer_type(tl.uint32))
+        _straight(words, start, stop, row, ndim, IN_ROWS, 0x7FFFFFFF, 0x00800000, 0x7F7FFFFF, out)
+    elif dtype == 2:
+        halves = address.to(tl.pointer_type(tl.uint16))
+        _straight(halves, start, stop, row, ndim, IN_ROWS, 0x7FFF, 0x0400, 0x7BFF, out)
+    else:
+        halves = address.to(tl.pointer_type(tl.uint16))
+        _straight(halves, start, stop, row, ndim, IN_ROWS, 0x7FFF, 0x0080, 0x7F7F, out)
 
 
 @triton.jit(do_not_specialize=["table", "results"])
@@ -152,14 +216,10 @@ def look_at_blocks(table, results):
     start = tl.multiple_of(block * size, 4096)
     stop = tl.minimum(start + size, components)
     out = results.to(tl.pointer_type(tl.int64)) + index * WORDS
-    more = True
-    if (ndim == 1) & (tl.load(row + (3 + DIMENSIONS)) == 1) & ((address & 15) == 0):
-        if dtype == 0:
-            words = address.to(tl.pointer_type(tl.uint32))
-            more = _straight(words, start, stop, row, 0x7FFFFFFF, 0x00800000, 0x7F7FFFFF, out)
-        elif dtype == 2:
-            more = _straight(address.to(tl.pointer_type(tl.uint16)), start, stop, row, 0x7FFF, 0x0400, 0x7BFF, out)
-        elif dtype == 3:
-            more = _straight(address.to(tl.pointer_type(tl.uint16)), start, stop, row, 0x7FFF, 0x0080, 0x7F7F, out)
-    if more:
+    is_words = ((dtype == 0) | (dtype == 2) | (dtype == 3)) & ((address & 15) == 0)
+    if is_words & (ndim == 1) & (tl.load(row + (3 + DIMENSIONS)) == 1):
+        _in_words(address, start, stop, row, ndim, dtype, False, out)
+    elif is_words & (ndim > 1) & (halves == 0) & in_rows(row, numel, ndim):
+        _in_words(address, start, stop, row, ndim, dtype, True, out)
+    else:
         _count_all(address, row, numel, ndim, dtype, halves, start, stop, out)

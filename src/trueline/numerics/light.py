@@ -3,6 +3,8 @@
 One read of the memory and nothing else: no sums, no sketch, no digest. ``look_batch`` fills one ``LOOK`` row for each
 ``DESCRIPTOR`` of tensors in CPU memory, by the C extension where it is there and by numpy otherwise; both give the same
 rows. ``numerics.cuda_light`` does it on CUDA. A complex tensor is one of twice as many real components.
+
+``part_of`` leaves a part of a large tensor in its ``DESCRIPTOR``, for looks that are made again and again.
 """
 
 from __future__ import annotations
@@ -35,6 +37,39 @@ LOOK = np.dtype(
 """``largest`` is the largest finite magnitude and ``smallest`` the smallest that is not zero; both NaN where there is
 none. ``subnormals`` counts numbers too small for the full precision of the dtype, ``saturated`` those whose magnitude
 is the largest that the dtype has. Only ``count`` says anything of integers and bools."""
+
+
+PART_LEAST, PART_MOST, PART_BLOCK = 65536, 8, 4096
+"""A tensor has as many parts as it has the first of elements, at most the second; parts are made of blocks of the
+third, which lie side by side."""
+
+
+def part_of(row: NDArray[np.void], round_number: int) -> NDArray[np.void]:
+    """A ``DESCRIPTOR`` (an array of one) of a part of a large tensor, another one in each round; of a small one the
+    same. The rounds of all parts, twice over, leave nothing out. The C twin is ``_calls_light_rows.h``."""
+    numel, ndim = int(row["numel"][0]), int(row["ndim"][0])
+    parts = min(numel // PART_LEAST, PART_MOST)
+    if parts < 2:
+        return row
+    found: NDArray[np.void] = row.copy()
+    shape, strides = found["shape"][0], found["strides"][0]
+    itemsize = np.dtype(BY_CODE[int(row["dtype"][0])].storage).itemsize
+    if ndim == 1 and strides[0] == 1:
+        # what is left over by whole blocks lies at the end, and every other time at the beginning
+        found["pointer"] += np.uint64(numel % PART_BLOCK * itemsize if round_number // parts % 2 else 0)
+        found["numel"] -= numel % PART_BLOCK
+        found["ndim"] = ndim = 2
+        shape[:2], strides[:2] = (numel // PART_BLOCK, PART_BLOCK), (PART_BLOCK, 1)
+    for dimension in range(ndim - 1):
+        size, phase = int(shape[dimension]), round_number % parts
+        if size >= 2 * parts:
+            left = (size - phase + parts - 1) // parts
+            found["pointer"] += np.uint64(phase * int(strides[dimension]) * itemsize)
+            found["numel"] = found["numel"] // size * left
+            shape[dimension] = left
+            strides[dimension] *= parts
+            break
+    return found
 
 
 def reader_address() -> int:

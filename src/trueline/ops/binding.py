@@ -144,7 +144,10 @@ triplet_margin_loss triplet_margin_with_distance_loss: anchor positive negative
 uniform: input from=0 to=1
 unique: input sorted=true return_inverse=false return_counts=false dim=null
 torch.Tensor.normal_ torch.nn.init.normal_: input mean=0 std=1
-torch.batch_norm: input weight bias running_mean running_var training momentum eps
+torch.batch_norm torch.native_batch_norm torch._native_batch_norm_legit: \
+    input weight bias running_mean running_var training momentum eps
+torch.cudnn_batch_norm torch.miopen_batch_norm: input weight bias running_mean running_var training momentum eps
+torch.instance_norm: input weight bias running_mean running_var use_input_stats momentum eps
 torch.bilinear: input1 input2 weight bias
 torch.dropout: input p training
 torch.embedding: weight input padding_idx=-1
@@ -221,7 +224,14 @@ def signature(api: str) -> tuple[tuple[str, Tree], ...]:
     rows = _table()
     if api.startswith("paddle."):
         return _paddle_signature(api)
-    return rows.get(api) or rows.get(canonical(api), ())
+    return rows.get(api) or rows.get(f"torch.{_aten_name(api)}") or rows.get(canonical(api), ())
+
+
+def _aten_name(api: str) -> str:
+    """``embedding`` of ``torch.ops.aten.embedding.default``: what torch exports of its kernels takes its arguments as
+    they do, where functions of ``torch.nn.functional`` may order them differently. Empty for names of no kernel."""
+    name = api.removeprefix("torch.ops.")
+    return name.split(".")[1] if name.startswith("aten.") else ""
 
 
 @lru_cache(maxsize=4096)

@@ -213,8 +213,10 @@ def _otherwise(failure: Failure) -> Found:
 
 def _backward(failure: Failure, name: str) -> Found:
     """The gradient of an operator: what its derivative divides by or multiplies with."""
-    gradient = failure.gradient
-    if gradient is not None and name in _STEEP and any(one.may_be_zero for one in failure.operands):
+    gradient, at_zero = failure.gradient, any(one.may_be_zero for one in failure.operands)
+    if failure.nan and name in _LENGTHS and at_zero:
+        return OverflowKind.ZERO_BY_ZERO, f"a length of zero has no direction: the slope of {name} there is 0/0"
+    if gradient is not None and name in _STEEP and at_zero:
         if failure.nan and (gradient.at == 0 if gradient.at is not None else gradient.zeros):
             return OverflowKind.ZERO_BY_ZERO, f"the slope of {name} at zero is infinite, and the gradient there is zero"
         return OverflowKind.DIVISION_BY_ZERO, f"the slope of {name} at zero is infinite"
@@ -250,10 +252,10 @@ def _value(operand: Operand | None, *, low: bool = False) -> str:
     return f"a number down to {operand.minimum:.4g}" if low else f"a number up to {operand.magnitude:.4g}"
 
 
-_STEEP = frozenset(
-    "sqrt rsqrt log log2 log10 div reciprocal pow norm addcdiv acos asin hypot float_power cdist".split()
-)
+_STEEP = frozenset("sqrt rsqrt log log2 log10 div reciprocal pow addcdiv acos asin float_power".split())
 """Operators whose slope is infinite at zero."""
+_LENGTHS = frozenset("norm hypot cdist dist".split())
+"""Operators whose slope is an argument by the length."""
 
 _FAMILIES: Mapping[str, Family] = {
     name: family

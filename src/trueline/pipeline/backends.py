@@ -102,11 +102,12 @@ def _run(options: argparse.Namespace) -> None:
 def _ask(runner: Runner, inputs: list[Bits], labels: Any, options: argparse.Namespace) -> None:
     """Runs the model once, says what came out, and leaves it as a probe."""
     call = in_batches(runner, options.batch_size)
-    for number, made in enumerate(call(*inputs)):
+    outputs = call(*inputs)
+    for number, made in enumerate(outputs):
         numbers = made.astype(np.float64) if made.dtype.kind in "fiub" else np.abs(made)
         spread = f"from {numbers.min():.6g} to {numbers.max():.6g}" if numbers.size else "empty"
         print(f"output {number}: {made.dtype} {list(made.shape)}, {spread}")
-    probe("infer", lambda *arrays: _alone(call(*arrays)), [tuple(inputs)], labels=labels)
+    probe("infer", lambda *arrays: _alone(call(*arrays)), [tuple(inputs)], outputs=[_alone(outputs)], labels=labels)
 
 
 def _alone(outputs: list[Bits]) -> Any:

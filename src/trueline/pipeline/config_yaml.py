@@ -6,6 +6,7 @@
     devices: [cpu, "0", "0,1"]
     prepare: python3 make_data.py
     timeout: {train: 600, infer: 60}        # seconds, by kind of stage, or one number for all
+    retries: {infer: 1}                     # a command that fails is run again so often; said as a warning
     memory: 8 GB
     environment: {OMP_NUM_THREADS: 1}
     warm: [torch]                           # run commands as copies of a process that has imported this
@@ -31,7 +32,8 @@
     numbers: {...}                          # how the numbers are read and judged
 
 A setting is called by its argument without dashes; ``use_gpu``, ``enable_mkldnn``, ``cpu_threads`` and ``use_tensorrt``
-are ``device``, ``mkldnn``, ``threads`` and ``tensorrt``, as in the reports of TIPC's configs.
+are ``device``, ``mkldnn``, ``threads`` and ``tensorrt``, as in the reports of TIPC's configs. Whether an inference runs
+on a GPU is told by its ``--use_gpu`` or ``--device``, as a loop (``--use-gpu: [true, false]``) or in the command.
 """
 
 from __future__ import annotations
@@ -57,8 +59,8 @@ from trueline.pipeline.yaml_reading import Document, Place
 from trueline.pipelines import MODES, StageKind
 
 _TOP = (
-    "model", "python", "output", "devices", "prepare", "timeout", "memory", "environment", "warm", "train", "eval",
-    "export", "infer", "models", "numbers", "join",
+    "model", "python", "output", "devices", "prepare", "timeout", "retries", "memory", "environment", "warm", "train",
+    "eval", "export", "infer", "models", "numbers", "join",
 )  # fmt: skip
 _TRAIN = (
     "command", "trainers", "save", "checkpoint", "epochs", "batch_size", "pretrained", "arguments", "precisions",
@@ -68,6 +70,8 @@ _ALIASES = {
     "use_gpu": "device", "enable_mkldnn": "mkldnn", "use_mkldnn": "mkldnn", "cpu_threads": "threads",
     "use_tensorrt": "tensorrt",
 }  # fmt: skip
+_OPTION = re.compile(r"(?<!\S)(-[\w.-]+)[=\s]+([^\s-]\S*)")
+_GPU = re.compile(r"true$|1$|yes$|gpu|cuda", re.IGNORECASE)
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
@@ -127,9 +131,11 @@ class _Reader:
             images_key=Option(),
             train_images="",
             skipped=self._skips(infer.get("skip"), {axis.name for axis in axes}),
+            infer_gpu=self._asks_for_gpu(infer),
             prepare=self._text("prepare"),
             environment=self._variables(self.content.get("environment"), ("environment",)),
-            timeouts=self._timeouts(),
+            timeouts=self._by_kind("timeout"),
+            retries=self._retries(),
             memory=self._memory(),
             warm=self.document.texts(self.content.get("warm"), ("warm",)),
             numbers=self.document.mapping(self.content.get("numbers"), ("numbers",)),
@@ -159,15 +165,24 @@ class _Reader:
             key: self.document.text(item, (*place, key)) for key, item in self.document.mapping(value, place).items()
         }
 
-    def _timeouts(self) -> dict[str, float]:
-        value = self.content.get("timeout")
+    def _by_kind(self, key: str, *, zero: bool = False) -> dict[str, float]:
+        """A number for all stages (under no name), or one for each kind."""
+        value = self.content.get(key)
         if value is None:
             return {}
         if not isinstance(value, Mapping):
-            return {"": self.document.number(value, ("timeout",))}
+            return {"": self.document.number(value, (key,), zero=zero)}
         kinds = [kind.value for kind in StageKind]
-        known = self.document.mapping(value, ("timeout",), kinds)
-        return {kind: self.document.number(seconds, ("timeout", kind)) for kind, seconds in known.items()}
+        known = self.document.mapping(value, (key,), kinds)
+        return {kind: self.document.number(number, (key, kind), zero=zero) for kind, number in known.items()}
+
+    def _retries(self) -> dict[str, int]:
+        found = self._by_kind("retries", zero=True)
+        for kind, number in found.items():
+            if number != int(number):
+                place = ("retries", kind) if kind else ("retries",)
+                raise self.document.error(place, f"is {number:g}; a command is run again a whole number of times")
+        return {kind: int(number) for kind, number in found.items()}
 
     def _memory(self) -> int | None:
         text = self._text("memory")
@@ -289,6 +304,11 @@ class _Reader:
         command = self.document.text(infer.get("command"), ("infer", "command"))
         words = infer.get("arguments")
         return _joined(command, words if isinstance(words, str) else "")
+
+    def _asks_for_gpu(self, infer: Mapping[str, Any]) -> bool:
+        """Whether the inference is told to use a GPU outside of the loops: ``--use-gpu=True``, ``--device cuda:0``."""
+        line = " ".join([self._infer_command(infer), *(option.words for option in self._fixed(infer.get("arguments")))])
+        return any(_setting(name) == "device" and _GPU.match(value) for name, value in _OPTION.findall(line))
 
     def _skips(self, value: Any, names: set[str]) -> Callable[[Mapping[str, str], bool | None], str]:
         place = ("infer", "skip")

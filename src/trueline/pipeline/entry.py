@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +19,7 @@ from pathlib import Path
 from trueline._version import __version__
 from trueline.errors import UsageError
 from trueline.pipeline.config import read_config
+from trueline.pipeline.curves import histories_of, past_runs
 from trueline.pipeline.plan import plan_pipeline
 from trueline.pipeline.resume import Memory, environment_facts
 from trueline.pipeline.run import Runner
@@ -44,12 +45,14 @@ def pipeline(
     jobs: int | None = None,
     timeout: float | None = None,
     memory: int | None = None,
+    retries: int | None = None,
     gpu: str = "",
     benchmark: str = "",
     prepare: str = "",
     resume: str = "auto",
     warm: Sequence[str] | None = None,
     which_op: bool = False,
+    keep_fp32: float | None = None,
     announce: Announce | None = None,
 ) -> PipelineReport:
     """Tests training, export and inference of a project as its configs say, in the current folder.
@@ -64,6 +67,8 @@ def pipeline(
         jobs: how many commands may run at the same time; by default one for every four cores. A GPU is never shared.
         timeout: seconds that a stage may take, whatever the config says; by default an hour, but for whole trainings.
         memory: bytes that a stage may hold with all of its processes.
+        retries: how often a command that failed is run again, whatever the config says; by default it is not. What
+            succeeds only then is a warning.
         gpu: the card for ``whole_infer``.
         benchmark: what ``benchmark_train`` is to run, like ``dynamic_bs8_fp32_DP_N1C1``.
         prepare: a command to run before everything else.
@@ -73,6 +78,8 @@ def pipeline(
             imported them. Empty: what the scripts import is found out.
         which_op: where the outputs of two stages disagree, run both once more with their calls captured and name the
             first operator that went wrong.
+        keep_fp32: a relative error against float64; every trained model is run once more under autocast, and the fewest
+            operators are named that must stay in float32 for its outputs to be so exact.
         announce: is called with every result as a stage ends, and with the classic line about its command.
 
     Raises:
@@ -81,7 +88,9 @@ def pipeline(
     paths = [config] if isinstance(config, (str, os.PathLike)) else list(config)
     if not paths:
         raise UsageError("no config is given")
-    _check_limits(jobs, timeout, memory)
+    _check_limits(jobs=jobs, timeout=timeout, memory=memory, keep_fp32=keep_fp32)
+    if retries is not None and retries < 0:
+        raise UsageError(f"retries is {retries}; a command is run again 0 times or more")
     recipes = [read_config(Path(path)) for path in paths]
     planned = plan_pipeline(
         recipes,
@@ -92,11 +101,12 @@ def pipeline(
         prepare=prepare,
         timeout=timeout,
         memory=memory,
+        retries=retries,
     )
     if plan:
         return PipelineReport(planned)
     chosen = warm if warm is not None else next((recipe.warm for recipe in recipes if recipe.warm), None)
-    return _run(planned, jobs or _default_jobs(), resume, chosen, which_op, announce)
+    return _run(planned, _Way(jobs or _default_jobs(), resume, chosen, which_op, keep_fp32, announce))
 
 
 def load_pipeline(path: str | os.PathLike[str]) -> PipelineReport:
@@ -105,37 +115,44 @@ def load_pipeline(path: str | os.PathLike[str]) -> PipelineReport:
     return read_pipeline_json(place / REPORT_FILE if place.is_dir() else place)
 
 
-def _check_limits(jobs: int | None, timeout: float | None, memory: int | None) -> None:
-    for name, value in (("jobs", jobs), ("timeout", timeout), ("memory", memory)):
+def _check_limits(**limits: float | None) -> None:
+    for name, value in limits.items():
         if value is not None and not value > 0:
             raise UsageError(f"{name} is {value}; it must be more than 0")
 
 
-def _run(
-    plan: Plan, jobs: int, resume: str, warm: Sequence[str] | None, which_op: bool, announce: Announce | None
-) -> PipelineReport:
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a plan is worked off; see ``pipeline``."""
+
+    jobs: int
+    resume: str
+    warm: Sequence[str] | None
+    which_op: bool
+    keep_fp32: float | None
+    announce: Announce | None
+
+
+def _run(plan: Plan, way: _Way) -> PipelineReport:
     folder = Path(plan.folder)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         before = last_report(folder, plan)
-        policy = "never" if begin(folder, plan) and resume == "auto" else resume
-        report = _executed(plan, folder, jobs, policy, warm, which_op, announce)
-        report = replace(report, changes=changes(before, report))
+        policy = "never" if begin(folder, plan) and way.resume == "auto" else way.resume
+        report = _executed(plan, folder, replace(way, resume=policy))
+        report = replace(
+            report,
+            changes=changes(before, report),
+            histories=histories_of(report.results),
+            past=past_runs(folder, plan),
+        )
         _write(report, folder)
         remember(folder, report)
         end(folder, report)
     return report
 
 
-def _executed(
-    plan: Plan,
-    folder: Path,
-    jobs: int,
-    policy: str,
-    warm: Sequence[str] | None,
-    which_op: bool,
-    announce: Announce | None,
-) -> PipelineReport:
+def _executed(plan: Plan, folder: Path, way: _Way) -> PipelineReport:
     created = datetime.now(timezone.utc).isoformat(timespec="seconds")
     (folder / REPORT_FILE).unlink(missing_ok=True)  # a run that is killed leaves none
     started = time.monotonic()
@@ -143,16 +160,17 @@ def _executed(
 
     def ended(result: StageResult) -> None:
         line = status.add(result) if result.stage.command is not None else ""
-        if announce is not None:
-            announce(result, line)
+        if way.announce is not None:
+            way.announce(result, line)
 
-    runner = Runner(plan, folder, jobs=jobs, memory=Memory(folder, Path.cwd(), policy), warm=warm, announce=ended)
-    results = runner.run(which_op=which_op)
+    memory = Memory(folder, Path.cwd(), way.resume)
+    runner = Runner(plan, folder, jobs=way.jobs, memory=memory, warm=way.warm, announce=ended)
+    results = runner.run(which_op=way.which_op, keep_fp32=way.keep_fp32)
     info = PipelineInfo(
         created=created,
         tool_version=__version__,
         seconds=time.monotonic() - started,
-        jobs=jobs,
+        jobs=way.jobs,
         host=socket.gethostname(),
         python=platform.python_version(),
         versions=_versions(),

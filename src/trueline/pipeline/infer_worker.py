@@ -1,16 +1,18 @@
 """A process that has imported a framework once, and of which the commands of a pipeline are copies.
 
-    python infer_worker.py DESCRIPTOR         (started by ``trueline.pipeline.variants.WarmWorker``)
+    python infer_worker.py DESCRIPTOR [--share]         (started by ``trueline.pipeline.variants.WarmWorker``)
 
 A copy is the command itself: the script runs as ``__main__`` with its arguments, in its own process group, with its own
 log and variables, and no command sees another's state. This file needs nothing but Python: it is run by the interpreter
 of the project that is tested, which need not have trueline. Before the first copy is made, whatever its script imports
-at its top is imported; what that copy imported later besides is imported for those that follow.
+at its top is imported; what that copy imported later besides is imported for those that follow, and the models that it
+reads are read for them (``warm_loads``).
 
 The socket carries lines of JSON. Orders: {"order", "words", "log", "cwd", "environment"}, where words are a script, or
 ``-m`` and a module, with arguments. Answers: {"order", "born"} or {"order", "refused"} with the reason (threads run
-here, of which a copy would have none), later {"order", "ended", "peak_bytes"}. When the socket closes, because the
-tester is done or was killed, all that descends from this process is ended, and so is it.
+here, of which a copy would have none), later {"order", "ended", "peak_bytes", "took"}: whether it was given a model
+that was read here. When the socket closes, because the tester is done or was killed, all that descends from this
+process is ended, and so is it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +42,33 @@ _PARENT_DIES, _REAP_ORPHANS = 1, 36
 _CHUNK = 1 << 16
 _NEVER_EARLY = frozenset(("__main__", "__mp_main__", "antigravity", "this", "sitecustomize", "usercustomize"))
 
+_HOUSEKEEPING = {
+    "paddle.base.libpaddle": ("clear_executor_cache", "clear_device_manager", "clear_kernel_factory"),
+    "paddle.base.libpaddle.pir": ("clear_cinn_compilation_cache",),
+}
+"""What libraries do at the end for the sake of memory alone. A copy shares that memory: to free it piece by piece would
+be to copy it first."""
+_PROBE = "trueline.pipeline.probe"
+_PROBINGS = {"torch": "trueline.frameworks.torch.probing", "paddle": "trueline.frameworks.paddle.probing"}
+
 Order = Mapping[str, Any]
 
 
 class Nest:
-    """Takes orders and makes copies of this process."""
+    """Takes orders and makes copies of this process. ``loads`` is the module ``warm_loads``, None to share no model."""
 
-    def __init__(self, link: socket.socket) -> None:
+    def __init__(self, link: socket.socket, loads: Any = None) -> None:
         self._link = link
         self._incoming = b""
         self._calm = 1  # how many threads this process may have and still be copied
         self._known: set[str] = set()
         self._living: dict[int, tuple[Any, int]] = {}  # process -> its order, the file in which it tells its imports
+        self._loads = loads
+        self._kept = None if loads is None else loads.Kept()
+        self._took: set[int] = set()
         self._woken, self._waker = socket.socketpair()
-        for end in (self._woken, self._waker):
+        self._told, self._teller = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        for end in (self._woken, self._waker, self._told):
             end.setblocking(False)
 
     def live(self) -> None:
@@ -61,11 +76,14 @@ class Nest:
         signal.signal(signal.SIGCHLD, lambda *_: None)  # the descriptor below needs a handler to be written to
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         while True:
-            ready, _, _ = select.select([self._link, self._woken], [], [])
+            ready, _, _ = select.select([self._link, self._woken, self._told], [], [])
             with contextlib.suppress(BlockingIOError):
                 while self._woken.recv(64):
                     pass
+            wanted = self._heard()
             self._reap()
+            for recipe in wanted:
+                self._read(recipe)
             if self._link in ready:
                 chunk = self._link.recv(_CHUNK)
                 if not chunk:
@@ -94,10 +112,45 @@ class Nest:
         process = os.fork()
         if not process:
             signal.set_wakeup_fd(-1)
-            self._link.close()
-            _live(order, diary)
+            for end in (self._link, self._told, self._woken, self._waker):
+                end.close()
+            _live(order, diary, self._offer)
+        self._calm = min(self._calm, _threads())  # those that stopped for the copying may not be counted on again
         self._living[process] = (order["order"], diary)
         self._tell(order=order["order"], born=process)
+
+    def _offer(self) -> None:
+        """In a copy: gives it the models that were read here, and hears of those that it reads."""
+        if self._loads is None:
+            self._teller.close()
+            return
+
+        def tell(said: Mapping[str, Any]) -> None:
+            with contextlib.suppress(OSError):  # a word too long, or nobody listens: then nothing is shared
+                self._teller.send(json.dumps({**said, "process": os.getpid()}).encode(), socket.MSG_DONTWAIT)
+
+        self._loads.offer(self._kept, tell)
+
+    def _heard(self) -> list[Any]:
+        """What copies have said: which took a model, and which models are wanted."""
+        wanted = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                said = json.loads(self._told.recv(_CHUNK))
+                if "took" in said and self._kept is not None:
+                    self._took.add(said["process"])
+                    self._kept.taken()
+                elif "load" in said:
+                    wanted.append(said["load"])
+        return wanted
+
+    def _read(self, recipe: Any) -> None:
+        """Reads a model for the copies to come."""
+        if self._kept is None:
+            return
+        self._kept.read(recipe)
+        if _threads() > self._calm and self._loads.rest_threads():
+            self._calm = _threads()
 
     def _reap(self) -> None:
         while True:
@@ -111,8 +164,9 @@ class Nest:
             if number is None:  # what a command left behind
                 continue
             _end_left(process, alone=not self._living)
-            code = os.waitstatus_to_exitcode(status)
-            self._tell(order=number, ended=code, peak_bytes=used.ru_maxrss * 1024)
+            code, took = os.waitstatus_to_exitcode(status), process in self._took
+            self._took.discard(process)
+            self._tell(order=number, ended=code, peak_bytes=used.ru_maxrss * 1024, took=took)
             if diary >= 0:
                 with open(diary, encoding="utf-8") as told:
                     told.seek(0)
@@ -142,7 +196,10 @@ def _wanted(order: Order) -> list[str]:
             found = importlib.util.find_spec(words[1])
             script = Path(found.origin or "") if found is not None else script
     local = {path.stem for path in folder.glob("*")}
-    return [name for name in _imports(script) if name.partition(".")[0] not in local]
+    names = [name for name in _imports(script) if name.partition(".")[0] not in local]
+    if "trueline" in names:  # whose hook imports the rest of itself when it is called
+        names += [_PROBE, *(module for framework, module in _PROBINGS.items() if framework in names)]
+    return names
 
 
 def _imports(script: Path) -> list[str]:
@@ -169,7 +226,7 @@ def _threads() -> int:
 # The life of a copy
 
 
-def _live(order: Order, diary: int) -> None:
+def _live(order: Order, diary: int, prepare: Callable[[], None]) -> None:
     """Is a command; does not return."""
     code = 1
     try:
@@ -184,7 +241,9 @@ def _live(order: Order, diary: int) -> None:
         os.environ.update({name: str(value) for name, value in order["environment"].items()})
         os.chdir(order["cwd"])
         before = set(sys.modules)
+        _leave_memory()
         _draw_anew()
+        prepare()
         code = _run(order["words"])
         if diary >= 0:
             _tell_imports(before, diary)
@@ -219,6 +278,15 @@ def _run(words: list[str]) -> int:
         traceback.print_exc()
         return 1
     return 0
+
+
+def _leave_memory() -> None:
+    """A copy ends without freeing what it had from the start."""
+    for place, names in _HOUSEKEEPING.items():
+        module = sys.modules.get(place)
+        for name in names:
+            with contextlib.suppress(AttributeError):
+                atexit.unregister(getattr(module, name))
 
 
 def _draw_anew() -> None:
@@ -295,15 +363,25 @@ def _control(what: int, value: int) -> None:
         ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
 
 
+def _beside(name: str) -> Any:
+    """A module that lies beside this file, under a name that no project has."""
+    found = importlib.util.spec_from_file_location(f"_trueline_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert found is not None and found.loader is not None, "files of Python have loaders"
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
 def main() -> None:
     link = socket.socket(fileno=int(sys.argv[1]))
+    loads = _beside("warm_loads") if "--share" in sys.argv[2:] else None
     sys.path.pop(0)  # the folder of this file, whose modules are not those of the project
     sys.path.insert(0, "")
     _control(_REAP_ORPHANS, 1)  # what a command leaves behind becomes ours, and can be found and ended
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        Nest(link).live()
+        Nest(link, loads).live()
     finally:
         _end_all()
         os._exit(0)

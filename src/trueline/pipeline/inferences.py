@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from trueline.errors import UsageError
-from trueline.pipeline.recipe import TIPC_SHORT, Axis, Option, Recipe
+from trueline.pipeline.recipe import TIPC_SHORT, YAML, Axis, Option, Recipe
 from trueline.pipelines import Command, Stage
 
 _UNSAFE = re.compile(r"[^\w.,=+-]+")
@@ -47,7 +47,7 @@ def inferences(
         if recipe.skipped(variant.settings, quantised):
             continue
         line = joined(recipe.python, recipe.infer_command, *_options(recipe, variant, model, images))
-        command = Command(line, _log(recipe, folder, variant.settings), variables)
+        command = Command(line, _log(recipe, folder, base.chain, variant.settings), variables)
         settings = {**variant.settings, "model_dir": model}
         found.append(replace(base, name=f"{base.chain}/{_name(variant.settings)}", command=command, settings=settings))
     if not found:
@@ -57,7 +57,7 @@ def inferences(
 
 def _variants(recipe: Recipe) -> Iterator[_Variant]:
     axes = {axis.name: axis for axis in recipe.axes}
-    for word in axes["device"].values if "device" in axes else ("False",):
+    for word in axes["device"].values if "device" in axes else (str(recipe.infer_gpu),):
         device = "cpu" if word in ("False", "cpu") else "gpu"
         order = [axes[name] for name in _LOOPS[device] if name in axes]
         order += [axis for axis in recipe.axes if axis not in order and axis.name not in _ELSEWHERE[device]]
@@ -87,14 +87,17 @@ def _name(settings: Mapping[str, str]) -> str:
     return safe("_".join(["infer", *words]))
 
 
-def _log(recipe: Recipe, folder: str, settings: Mapping[str, str]) -> str:
+def _log(recipe: Recipe, folder: str, chain: str, settings: Mapping[str, str]) -> str:
+    """Where the classic tester sends the output. There those of several trainings have the same name, and the last one
+    is kept; in our own form of a config every command has its own."""
     device = settings["device"]
     if recipe.form == TIPC_SHORT:
         return f"{folder}/python_infer_{device}_batchsize_{settings['batch_size']}.log"
     order = [name for name in _IN_LOGS[device] if name in settings]
     order += [name for name in settings if name not in (*order, "device")]
     parts = [f"{_LOG_WORDS.get(name, name)}_{settings[name]}" for name in order]
-    return f"{folder}/{safe('_'.join(['python_infer', device, *parts]))}.log"
+    own = [chain] if recipe.form == YAML else []
+    return f"{folder}/{safe('_'.join([*own, 'python_infer', device, *parts]))}.log"
 
 
 def joined(*parts: str) -> str:

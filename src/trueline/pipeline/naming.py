@@ -6,19 +6,17 @@ Only the first disagreement of each chain is looked at: what follows from it dis
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from trueline.pipeline.checking import answers_in, request_of
 from trueline.pipeline.probe import CAPTURE_VARIABLE
-from trueline.pipeline.processes import Ended, Running
-from trueline.pipeline.starting import PROBE_FOLDER, Starter
+from trueline.pipeline.rerun import NotRepeated, run_again, wait_for
+from trueline.pipeline.starting import Starter
 from trueline.pipelines import CheckKind, NumberFinding, StageResult, StageRun
 from trueline.records import Verdict
 
-_POLL_SECONDS = 0.02
 _OUTPUTS = "outputs"
 
 
@@ -44,18 +42,15 @@ def _disagrees(result: StageResult) -> bool:
 
 
 def _name(result: StageResult, seen: Callable[[str], StageRun | None], starter: Starter, folder: Path) -> NumberFinding:
-    sides = [seen(result.stage.reference), seen(result.stage.candidate)]
     runs = []
-    for side in sides:
+    for name in (result.stage.reference, result.stage.candidate):
+        side = seen(name)
         if side is None:
             return NumberFinding("first operator", Verdict.NOT_COMPARED, "one of the stages is of another run")
-        place = folder / side.stage.name
-        starter.empty(place)
-        ended = _wait(starter.command(side.stage, place, {CAPTURE_VARIABLE: "1"}))
-        if ended.code or ended.why:
-            reason = f"{side.stage.name} did not end well when it was run again ({ended.why or ended.code})"
-            return NumberFinding("first operator", Verdict.NOT_COMPARED, reason)
-        runs.append(replace(side, probe=place / PROBE_FOLDER))
+        try:
+            runs.append(run_again(side, starter, folder, {CAPTURE_VARIABLE: "1"}))
+        except NotRepeated as error:
+            return NumberFinding("first operator", Verdict.NOT_COMPARED, str(error))
     return _asked(result, runs, starter, folder)
 
 
@@ -64,12 +59,6 @@ def _asked(result: StageResult, runs: Sequence[StageRun], starter: Starter, fold
     place = folder / result.stage.name
     starter.empty(place)
     running, answers = starter.checks([request], place, result.stage)
-    _wait(running)
+    wait_for(running)
     findings = answers_in(answers).get(result.stage.name)
     return findings[0] if findings else NumberFinding("first operator", Verdict.ERROR, "the comparison did not answer")
-
-
-def _wait(running: Running) -> Ended:
-    while (ended := running.poll()) is None:
-        time.sleep(_POLL_SECONDS)
-    return ended

@@ -29,6 +29,7 @@ def plan_pipeline(
     prepare: str = "",
     timeout: float | None = None,
     memory: int | None = None,
+    retries: int | None = None,
 ) -> Plan:
     """The plan of one config, or of several of the same model. ``gpu`` is the card for ``whole_infer``, ``benchmark``
     what ``benchmark_train`` is to run (``dynamic_bs8_fp32_DP_N1C1``)."""
@@ -42,6 +43,7 @@ def plan_pipeline(
         raise UsageError(f"{first.config}: nothing to run in the mode {mode}")
     _refuse_twins(stages, " + ".join(recipe.config for recipe in recipes))
     limited = [_limited(stage, recipes, mode, timeout, memory) for stage in (*stages, *checks_of(stages))]
+    limited = [replace(stage, retries=_retries(stage, recipes, retries)) for stage in limited]
     numbers = {key: value for recipe in recipes for key, value in recipe.numbers.items()}
     config = " + ".join(recipe.config for recipe in recipes)
     return Plan(config, first.form, first.model, mode, folder, tuple(limited), tuple(warnings), numbers)
@@ -108,3 +110,11 @@ def _limited(stage: Stage, recipes: Sequence[Recipe], mode: str, timeout: float 
     seconds = timeout or given.get(stage.kind.value) or given.get("") or (None if unlimited else DEFAULT_TIMEOUT)
     space = memory or next((recipe.memory for recipe in recipes if recipe.memory), None)
     return replace(stage, timeout=seconds, memory=space)
+
+
+def _retries(stage: Stage, recipes: Sequence[Recipe], retries: int | None) -> int:
+    """How often a command may be run again; a check gives the same answer each time."""
+    if stage.command is None:
+        return 0
+    given = {kind: number for recipe in recipes for kind, number in recipe.retries.items()}
+    return given.get(stage.kind.value, given.get("", 0)) if retries is None else retries

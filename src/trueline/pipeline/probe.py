@@ -38,6 +38,7 @@ KEEP_VARIABLE = "TRUELINE_PROBE_KEEP"
 LEVEL_VARIABLE = "TRUELINE_LEVEL"
 STAGE_VARIABLE = "TRUELINE_STAGE"
 _RANK_VARIABLES = ("RANK", "PADDLE_TRAINER_ID")
+_NARROW = {"bf16": "bfloat16", "bfloat16": "bfloat16", "fp16": "float16", "float16": "float16"}
 _POINT = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z0-9_]+)*")
 
 
@@ -63,29 +64,32 @@ class Probe:
         """Runs ``model`` on the probe batch as it is and keeps what comes out, under the name of ``point``: ``eval``,
         ``reload``, ``export``, ``infer`` or any other word.
 
-        ``model`` is a module, or anything callable that takes a batch; None where ``outputs`` are there already, one
-        for each batch. A batch is a tensor or an array, a tuple of them (positional arguments) or a dict (keyword
-        arguments), as the stage itself prepared it; ``batches`` is one or a list. Samples lie along the first axis: the
-        first batch is also given in other sizes (not with ``sizes=False``) and in reverse. ``labels`` are those of the
-        samples, ``metrics`` the script's own numbers. ``level`` is what was asked of mixed precision (``O1``, ``O2``).
-        With a model in evaluation mode the same is computed in float64 (not with ``gold=False``).
+        ``model`` is a module, or anything callable that takes a batch. ``outputs`` are what it gave to the script, one
+        for each batch, which are then taken as they are; without a model there is nothing else to look at. A batch is a
+        tensor or an array, a tuple of them (positional arguments) or a dict (keyword arguments), as the stage itself
+        prepared it; ``batches`` is one or a list. Samples lie along the first axis: the first batch is also given in
+        other sizes (not with ``sizes=False``) and in reverse. ``labels`` are those of the samples, ``metrics`` the
+        script's own numbers. ``level`` is what was asked of mixed precision (``O1``, ``O2``). With a model in
+        evaluation mode the same is computed in float64 (not with ``gold=False``).
         """
         _check_arguments(point, model, batches, outputs)
         folder = _folder()
         if folder is None:
             return
         self.stop_counting()
+        asked = os.environ.get(LEVEL_VARIABLE, "") if level is None else level
         visit = Visit(
             folder,
             _free_name(folder, point),
             probing(model, batches, outputs) or loaded_probing(),
             capture=os.environ.get(CAPTURE_VARIABLE, "0") not in ("", "0"),
             keep=_number(os.environ.get(KEEP_VARIABLE, "")),
+            narrow=next((dtype for word, dtype in _NARROW.items() if word in asked.lower()), ""),
         )
         facts = {
             "created": now(),
             "stage": os.environ.get(STAGE_VARIABLE, ""),
-            "level": os.environ.get(LEVEL_VARIABLE, "") if level is None else level,
+            "level": asked,
             "labels": None if labels is None else _plain(labels),
             "metrics": {name: float(value) for name, value in (metrics or {}).items()},
         }
@@ -140,8 +144,8 @@ probe = Probe()
 def _check_arguments(point: str, model: Any, batches: Any, outputs: Any) -> None:
     if not isinstance(point, str) or not _POINT.fullmatch(point):
         raise UsageError(f"{point!r} is no name for a point of a probe; use a word such as eval, export or infer")
-    if (model is None) == (outputs is None):
-        raise UsageError("a probe needs either a model to run or the outputs that it gave, not both")
+    if model is None and outputs is None:
+        raise UsageError("a probe needs a model to run, or the outputs that it gave")
     if model is not None and not callable(model):
         raise UsageError(f"the model of a probe must be callable, not {type(model).__name__}")
     if batches is None or (isinstance(batches, list) and not batches):

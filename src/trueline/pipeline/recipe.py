@@ -177,10 +177,13 @@ class Recipe:
     """The images for the inference of models that were trained."""
     skipped: Callable[[Mapping[str, str], bool | None], str]
     """Why a combination of settings is not run, given whether the model is quantised; empty where it is."""
+    infer_gpu: bool = False
+    """Whether the inference asks for a GPU by itself, where no loop says on what it runs."""
     benchmark: Benchmark | None = None
     prepare: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     timeouts: Mapping[str, float] = field(default_factory=dict)
+    retries: Mapping[str, int] = field(default_factory=dict)
     memory: int | None = None
     warm: tuple[str, ...] = ()
     numbers: Mapping[str, object] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from trueline.pipeline.checking import answers_in, request_of
 from trueline.pipeline.graph import Graph
+from trueline.pipeline.keeping import keep_operators
 from trueline.pipeline.naming import name_operators
 from trueline.pipeline.processes import Ended, Running, status_of
 from trueline.pipeline.resume import Memory, files_named, stage_before
@@ -35,7 +36,9 @@ from trueline.records import Verdict
 
 STAGES_FOLDER = "stages"
 OPERATORS_FOLDER = "operators"
+KEPT_FOLDER = "kept"
 _POLL_SECONDS = 0.02
+_ATTEMPT_LOG = "log-{}.txt"
 _LOG_TAIL = 1 << 14
 _REASON_LENGTH = 200
 _VERDICTS = {
@@ -60,6 +63,8 @@ class _Job:
     """The time of a file that was written just before: what a command writes must not be older."""
     key: str = ""
     answers: Path | None = None
+    failed: tuple[str, ...] = ()
+    """How the attempts before this one ended."""
 
 
 class Runner:
@@ -86,25 +91,23 @@ class Runner:
         self._starter = Starter(self._project, warm)
         self._read = {name for stage in plan.stages for name in stage.reads}
 
-    def run(self, *, which_op: bool = False) -> tuple[StageResult, ...]:
-        """Gives the results in the order of the plan."""
+    def run(self, *, which_op: bool = False, keep_fp32: float | None = None) -> tuple[StageResult, ...]:
+        """Gives the results in the order of the plan; looks closer at those that are wrong, or at all trained models,
+        where that is asked for."""
         try:
             while not self.graph.finished:
                 self._start_ready()
                 if not self._poll():
                     time.sleep(_POLL_SECONDS)
             results = self.graph.in_order()
-            return self._operators_named(results) if which_op else results
+            if which_op:
+                results = name_operators(results, self._seen_by_name, self._starter, self.folder / OPERATORS_FOLDER)
+            if keep_fp32 is not None:
+                place = self.folder / KEPT_FOLDER
+                results = keep_operators(results, self._seen_by_name, self._starter, place, keep_fp32)
+            return results
         finally:
             self._stop()
-
-    def _operators_named(self, results: tuple[StageResult, ...]) -> tuple[StageResult, ...]:
-        stages = {stage.name: stage for stage in self.plan.stages}
-
-        def seen(name: str) -> StageRun | None:
-            return self._seen(stages[name]) if name in stages else None
-
-        return name_operators(results, seen, self._starter, self.folder / OPERATORS_FOLDER)
 
     def stage_folder(self, name: str) -> Path:
         return self.folder / STAGES_FOLDER / name
@@ -136,8 +139,7 @@ class Runner:
         if stage.command is not None and stage.command.log:
             with contextlib.suppress(FileNotFoundError):  # that of an earlier run must not be taken for this one's
                 (self._project / stage.command.log).unlink()
-        started = _now()
-        self._running.append(_Job((stage,), self._starter.command(stage, folder), started, marker, key))
+        self._running.append(_Job((stage,), self._starter.command(stage, folder), _now(), marker, key))
 
     def _start_checks(self, checks: tuple[Stage, ...]) -> None:
         folder = self.stage_folder(checks[0].name)
@@ -195,6 +197,10 @@ class Runner:
         result = stage_before(folder, stage) if check.reference else None
         return None if result is None else StageRun(stage, result, folder / PROBE_FOLDER)
 
+    def _seen_by_name(self, name: str) -> StageRun | None:
+        stage = next((stage for stage in self.plan.stages if stage.name == name), None)
+        return None if stage is None else self._seen(stage)
+
     def _seen(self, stage: Stage) -> StageRun | None:
         result = self.graph.results.get(stage.name)
         return None if result is None else StageRun(stage, result, self.stage_folder(stage.name) / PROBE_FOLDER)
@@ -216,16 +222,15 @@ class Runner:
         stage = job.stages[0]
         folder = self.stage_folder(stage.name)
         log = folder / LOG_FILE
-        status, reason = status_of(ended, UNSUPPORTED_CODE)
-        if status in (StageStatus.FAILED, StageStatus.CRASHED, StageStatus.UNSUPPORTED):
-            reason = ": ".join(part for part in (reason, _last_words(log)) if part)
-        if status is StageStatus.DONE and (missing := self._missing(stage, job.marker)):
-            status, reason = StageStatus.FAILED, missing
-        if status is StageStatus.TIMED_OUT:
-            reason += f" ({stage.timeout:g} s)"
+        status, reason = self._status(job, ended)
+        if status not in (StageStatus.DONE, StageStatus.UNSUPPORTED) and len(job.failed) < stage.retries:
+            self._again(job, reason)
+            return
         verdict = _VERDICTS.get(status, Verdict.ERROR)
-        if status is StageStatus.DONE and ended.left:
-            verdict, reason = Verdict.WARN, f"left {ended.left} processes behind, which were ended"
+        if status is StageStatus.DONE and (warnings := _warnings(job, ended)):
+            verdict, reason = Verdict.WARN, warnings
+        elif job.failed:
+            reason += f" (attempt {len(job.failed) + 1} of {stage.retries + 1})"
         result = StageResult(
             stage,
             status,
@@ -237,10 +242,34 @@ class Runner:
             folder=str(folder),
             log=str(log),
             started=job.started,
+            attempts=len(job.failed) + 1,
         )
         self._copy_log(stage, log)
         self._memory.keep(result, job.key, folder)
         self._end(result)
+
+    def _status(self, job: _Job, ended: Ended) -> tuple[StageStatus, str]:
+        """How a command ended, and why where it did not end well."""
+        stage = job.stages[0]
+        status, reason = status_of(ended, UNSUPPORTED_CODE)
+        if status in (StageStatus.FAILED, StageStatus.CRASHED, StageStatus.UNSUPPORTED):
+            last = _last_words(self.stage_folder(stage.name) / LOG_FILE)
+            reason = ": ".join(part for part in (reason, last) if part)
+        if status is StageStatus.DONE and (missing := self._missing(stage, job.marker)):
+            return StageStatus.FAILED, missing
+        return status, f"{reason} ({stage.timeout:g} s)" if status is StageStatus.TIMED_OUT else reason
+
+    def _again(self, job: _Job, reason: str) -> None:
+        """Runs a command that failed once more; the outputs of its attempts are kept."""
+        stage = job.stages[0]
+        folder = self.stage_folder(stage.name)
+        logs = {path.name: path.read_bytes() for path in folder.glob(_ATTEMPT_LOG.format("*"))}
+        logs[_ATTEMPT_LOG.format(len(job.failed) + 1)] = (folder / LOG_FILE).read_bytes()
+        marker = self._starter.empty(folder)
+        for name, content in logs.items():
+            (folder / name).write_bytes(content)
+        running = self._starter.command(stage, folder)
+        self._running.append(_Job((stage,), running, _now(), marker, job.key, failed=(*job.failed, reason)))
 
     def _missing(self, stage: Stage, marker: float) -> str:
         """What a command that ended well should have written and did not; files from before do not count."""
@@ -310,6 +339,17 @@ class Runner:
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="microseconds")
+
+
+def _warnings(job: _Job, ended: Ended) -> str:
+    """What is to be said of a command that ended well."""
+    said = []
+    if job.failed:
+        attempts = len(job.failed) + 1
+        said.append(f"succeeded at attempt {attempts} only; the one before: {job.failed[-1]}")
+    if ended.left:
+        said.append(f"left {ended.left} processes behind, which were ended")
+    return "; ".join(said)
 
 
 def _has_files(folder: Path) -> bool:

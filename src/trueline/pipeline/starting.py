@@ -11,11 +11,11 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from trueline.pipeline.processes import Limits, Running, Supervised, Warm
-from trueline.pipeline.variants import WarmRefused, WarmWorker, warm_words
+from trueline.pipeline.processes import Ended, Limits, Running, Supervised, Warm
+from trueline.pipeline.variants import Started, WarmRefused, WarmWorker, warm_words
 from trueline.pipelines import Command, Stage, StageKind
 
 LOG_FILE = "log.txt"
@@ -29,6 +29,8 @@ class Starter:
         self.project = project
         self._warm = warm
         self._workers: dict[str, WarmWorker] = {}
+        self._retired: list[WarmWorker] = []
+        self._share = True
 
     def empty(self, folder: Path) -> float:
         """Takes away what an earlier run of a stage left; gives the time at which that was done, by the clock of the
@@ -45,16 +47,26 @@ class Starter:
         assert command is not None, "checks have none"
         ours = {**_variables(stage, folder), **(more or {})}
         log = (folder / LOG_FILE).resolve()
+
+        def plain() -> Running:
+            return Supervised(
+                [shutil.which("bash") or "/bin/sh", "-c", command.line],
+                log=log,
+                environment={**os.environ, **command.environment, **ours},
+                folder=self.project,
+                limits=stage,
+            )
+
+        def again() -> Running:
+            log.write_bytes(b"")
+            shutil.rmtree(folder / PROBE_FOLDER, ignore_errors=True)
+            (folder / PROBE_FOLDER).mkdir()
+            return plain()
+
         if self._warm is not None and stage.kind is not StageKind.PREPARE:
             with contextlib.suppress(WarmRefused):
-                return self._copy(stage, command, ours, log)
-        return Supervised(
-            [shutil.which("bash") or "/bin/sh", "-c", command.line],
-            log=log,
-            environment={**os.environ, **command.environment, **ours},
-            folder=self.project,
-            limits=stage,
-        )
+                return _Doubted(self._copy(command, ours, log), stage, again, self._share_no_more)
+        return plain()
 
     def checks(self, requests: Sequence[Mapping[str, object]], folder: Path, limits: Limits) -> tuple[Running, Path]:
         """Checks numbers in a process of its own; gives it and the file of its answers."""
@@ -71,11 +83,18 @@ class Starter:
         return running, answers
 
     def close(self) -> None:
-        for worker in self._workers.values():
+        for worker in (*self._workers.values(), *self._retired):
             worker.close()
         self._workers.clear()
+        self._retired.clear()
 
-    def _copy(self, stage: Stage, command: Command, ours: Mapping[str, str], log: Path) -> Running:
+    def _share_no_more(self) -> None:
+        """Reading models for others has done harm here: workers that are started from now on do not."""
+        self._share = False
+        self._retired += self._workers.values()  # of which copies may still run
+        self._workers.clear()
+
+    def _copy(self, command: Command, ours: Mapping[str, str], log: Path) -> Started:
         """The command as a copy of a process that has imported its libraries; one such process for each interpreter
         and set of variables."""
         python = command.line.split(" ", 1)[0]
@@ -83,11 +102,51 @@ class Starter:
         if words is None:
             raise WarmRefused("no plain line of Python")
         place = json.dumps([python, dict(command.environment)], sort_keys=True)
-        if place not in self._workers or not self._workers[place].usable:
-            self._workers[place] = WarmWorker(
-                python, preload=tuple(self._warm or ()), cwd=self.project, environment=command.environment
+        worker = self._workers.get(place)
+        if worker is None or not worker.usable:
+            preload = tuple(self._warm or ())
+            worker = WarmWorker(
+                python, preload=preload, cwd=self.project, environment=command.environment, share=self._share
             )
-        return Warm(self._workers[place].start(words, log=log, environment=ours), stage)
+            self._workers[place] = worker
+        try:
+            return worker.start(words, log=log, environment=ours)
+        except WarmRefused:
+            if not (worker.spoilt and self._share):
+                raise
+        self._share_no_more()
+        return self._copy(command, ours, log)
+
+
+class _Doubted:
+    """A copy that may have been given a model which the warm process had read. Where it then fails, its word does not
+    count: the command is run again as a plain process. If that ends well, ``harmed`` is called."""
+
+    def __init__(
+        self, started: Started, limits: Limits, again: Callable[[], Running], harmed: Callable[[], None]
+    ) -> None:
+        self._started = started
+        self._running: Running = Warm(started, limits)
+        self._again: Callable[[], Running] | None = again
+        self._harmed = harmed
+
+    def poll(self) -> Ended | None:
+        ended = self._running.poll()
+        if ended is None:
+            return None
+        well = not ended.code and not ended.why
+        if self._again is None:
+            if well and self._started.took:
+                self._harmed()
+            return ended
+        if well or not self._started.took:
+            return ended
+        self._running, self._again = self._again(), None
+        return None
+
+    def kill(self) -> None:
+        self._again = None
+        self._running.kill()
 
 
 def _variables(stage: Stage, folder: Path) -> dict[str, str]:

@@ -5,8 +5,8 @@
         started.wait(60.0)
 
 A ``Started`` has the shape of a ``Popen``: ``pid`` (0 until it is known), ``poll``, ``wait``, ``kill`` (its whole
-group), and ``peak_bytes`` once it has ended. What cannot be a copy is refused with the reason and is run as a plain
-process.
+group), and ``peak_bytes`` once it has ended; ``took`` says that it was given a model which the warm process had read
+for it. What cannot be a copy is refused with the reason and is run as a plain process.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ _CHUNK = 1 << 16
 _LOST = -int(signal.SIGKILL)
 """The code of commands whose worker is gone: they are killed with it."""
 _CLOSE_SECONDS = 5.0
+_BIRTH_SECONDS = 300.0
+"""So long a command may wait for the warm process, which imports and reads what the command needs."""
 
 
 class WarmRefused(TruelineError):
@@ -72,6 +74,7 @@ class Started:
         self._pid = 0
         self.returncode: int | None = None
         self.peak_bytes = 0
+        self.took = False
         self.refused = ""
 
     @property
@@ -111,6 +114,7 @@ class Started:
             self.refused, self.returncode = message["refused"], 0
         else:
             self.returncode, self.peak_bytes = message["ended"], message["peak_bytes"]
+            self.took = message["took"]
 
     def lose(self) -> None:
         """The worker is gone, and this with it."""
@@ -120,7 +124,8 @@ class Started:
 
 class WarmWorker:
     """A process of which commands are copies. ``python`` is the interpreter of the commands, ``preload`` what it
-    imports at once (what a script imports is found without), ``environment`` what is added to our own."""
+    imports at once (what a script imports is found without), ``environment`` what is added to our own. With ``share``
+    models are read once for all commands that read the same."""
 
     def __init__(
         self,
@@ -129,6 +134,7 @@ class WarmWorker:
         preload: Sequence[str] = (),
         cwd: str | os.PathLike[str] = ".",
         environment: Mapping[str, str] | None = None,
+        share: bool = True,
     ) -> None:
         found = _found(python)
         if found is None:
@@ -140,7 +146,7 @@ class WarmWorker:
         self._link, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [found, str(_WORKER), str(theirs.fileno())],
+                [found, str(_WORKER), str(theirs.fileno()), *(["--share"] if share else [])],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -153,6 +159,8 @@ class WarmWorker:
         self._number = 0
         self._incoming = b""
         self.usable = True
+        self.spoilt = False
+        """Whether it has refused a command for what it is, not for what the command is."""
         if preload:
             self._send({"preload": list(preload)})
 
@@ -172,9 +180,14 @@ class WarmWorker:
         made = self._orders[self._number] = Started(self)
         order = {"order": self._number, "words": list(words), "log": str(Path(log).resolve()), "cwd": str(self._cwd)}
         self._send({**order, "environment": dict(environment)})
+        deadline = time.monotonic() + _BIRTH_SECONDS
         while not made.pid and made.returncode is None:
             self.listen(0.1)
+            if time.monotonic() > deadline:
+                self.close()
+                raise WarmRefused(f"the warm process did not answer within {_BIRTH_SECONDS:g} s")
         if made.refused:
+            self.spoilt = True
             raise WarmRefused(made.refused)
         return made
 

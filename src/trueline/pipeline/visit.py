@@ -25,7 +25,7 @@ from trueline.frameworks.probing import (
 )
 from trueline.pipeline.gold import relative_error
 from trueline.pipeline.recording import CALLS_SUFFIX, KERNELS_SUFFIX, PointWriter, Section
-from trueline.pipeline.which_op import fewest_to_keep
+from trueline.pipeline.which_op import Kept, fewest_to_keep
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -34,16 +34,24 @@ _SMALL_ODD = 3
 
 class Visit:
     """Runs a model once in each way. ``capture`` keeps every call of it besides; ``keep`` is the relative error to
-    which a search for operators to be kept in float32 must bring the outputs."""
+    which a search for operators to be kept in float32 must bring the outputs, ``narrow`` the dtype of the others."""
 
     def __init__(
-        self, folder: Path, name: str, tools: Probing | None, *, capture: bool = False, keep: float | None = None
+        self,
+        folder: Path,
+        name: str,
+        tools: Probing | None,
+        *,
+        capture: bool = False,
+        keep: float | None = None,
+        narrow: str = "",
     ) -> None:
         self.name = name
         self._folder = folder
         self._tools = tools
         self._capture = capture
         self._keep = keep
+        self._narrow = narrow
         self._operators = Operators()
 
     def pay(
@@ -57,15 +65,17 @@ class Visit:
             if outputs is not None:
                 for arguments, made in zip(given, outputs, strict=True):
                     writer.add(Section("batch", self._inputs(arguments), self._outputs(made)))
-            else:
-                self._run_all(writer, model, given, sizes=sizes)
+            if model is not None:
+                self._run_all(writer, model, given, given if outputs is None else [], sizes=sizes)
                 facts |= self._gold(writer, model, given, wanted=gold)
                 facts |= self._operators_found()
             self._parameters(writer, model, facts)
         finally:
             writer.close()
-        if outputs is None and self._capture:
+        if model is not None and self._capture:
             facts |= self._captured(model, given[0])
+        if model is not None and self._keep is not None:
+            facts |= self._kept(model, given[0])
         return facts
 
     def _facts(self, model: Any) -> dict[str, Any]:
@@ -77,21 +87,31 @@ class Visit:
             facts["unsupported"] = tools.why_not_lowered()
         return facts
 
-    def _run_all(self, writer: PointWriter, model: Any, given: list[Arguments], *, sizes: bool) -> None:
+    def _run_all(
+        self, writer: PointWriter, model: Any, given: list[Arguments], asked: list[Arguments], *, sizes: bool
+    ) -> None:
+        """``asked`` are those of the batches whose outputs are not there yet."""
         with look_quietly(self._tools, model):
-            for arguments in given:
+            for arguments in asked:
                 writer.add(self._section("batch", model, arguments))
             writer.add(self._section("again", model, given[0]))
-            # Looking at every operator may take a model another way: what comes out then is not kept.
-            with contextlib.suppress(Exception), self._counted(model):
-                model(*given[0][0], **given[0][1])
             count = self._samples(given[0])
             if not sizes or count < 2:
+                self._count(model, given[0])
                 return
             odd = _SMALL_ODD if count > _SMALL_ODD else count - 1
             for size in dict.fromkeys((1, odd)):
                 writer.add(self._section(f"size {size}", model, self._chosen(given[0], range(size), count)))
             writer.add(self._section("order", model, self._chosen(given[0], range(count - 1, -1, -1), count)))
+            self._count(model, self._chosen(given[0], range(odd), count), given[0])
+
+    def _count(self, model: Any, *choices: Arguments) -> None:
+        """Counts the operators of one run, on the first of some batches that the model takes: a few samples tell as
+        much as many. Looking at every operator may take a model another way, so what comes out is not kept."""
+        for args, kwargs in choices:
+            with contextlib.suppress(Exception), self._counted(model):
+                model(*args, **kwargs)
+                return
 
     def _section(self, name: str, model: Callable[..., Any], arguments: Arguments) -> Section:
         inputs = self._inputs(arguments)
@@ -104,7 +124,7 @@ class Visit:
 
     @contextlib.contextmanager
     def _counted(self, model: Any) -> Iterator[None]:
-        """Counts the operators of what runs inside, where a framework is there to tell."""
+        """Sees the operators of what runs inside, where a framework is there to tell."""
         if self._tools is None:
             yield
             return
@@ -148,7 +168,7 @@ class Visit:
             writer.add(Section("parameters", found), kept=False)
 
     def _captured(self, model: Any, arguments: Arguments) -> dict[str, Any]:
-        """Every call of the model on the first batch, as a Run of its own; and which of them need float32."""
+        """Every call of the model on the first batch, as a Run of its own."""
         levels = {CALLS_SUFFIX: "api"}
         if self._tools is not None and self._tools.name == "torch":
             levels[KERNELS_SUFFIX] = "kernel"
@@ -158,26 +178,36 @@ class Visit:
                 recording = capture(path, level=level, data="tensors", backward=False)
                 with look_quietly(self._tools, model), recording:
                     model(*arguments[0], **arguments[1])
-            return self._kept(model, arguments) if self._keep is not None else {}
+            return {}
         except Exception as error:
             return {"calls": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
 
     def _kept(self, model: Any, arguments: Arguments) -> dict[str, Any]:
+        """Which operators need float32 under autocast; the reason where that cannot be told."""
         tools, limit = self._tools, self._keep
         if tools is None or limit is None or not tools.is_model(model):
-            return {}
-        with look_quietly(tools, model):
+            return {"not kept": "what was probed is no model that could be run under autocast"}
+        if why := tools.why_not_lowered():
+            return {"not kept": why}
+        try:
+            return {"keep": asdict(self._sought(tools, limit, model, arguments))}
+        except Exception as error:
+            return {"not kept": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
+
+    def _sought(self, tools: Probing, limit: float, model: Any, arguments: Arguments) -> Kept:
+        with warnings.catch_warnings(), look_quietly(tools, model):
+            warnings.simplefilter("ignore")
             gold = self._outputs(tools.in_float64(model)(*arguments[0], **arguments[1]))
+            with tools.lowering(model, self._narrow):
 
-            def error_with(names: frozenset[str]) -> float:
-                with tools.keeping(sorted(names)):
-                    made = self._outputs(model(*arguments[0], **arguments[1]))
-                return relative_error(made, gold)
+                def error_with(names: frozenset[str]) -> float:
+                    with tools.keeping(sorted(names)):
+                        made = model(*arguments[0], **arguments[1])
+                    return relative_error(self._outputs(made), gold)  # reading a result must not be kept as well
 
-            with tools.lowered() as lowered:
-                model(*arguments[0], **arguments[1])
-            found = fewest_to_keep(error_with, sorted(lowered), limit)
-        return {"keep": asdict(found)}
+                with tools.lowered() as lowered:
+                    model(*arguments[0], **arguments[1])
+                return fewest_to_keep(error_with, sorted(lowered), limit)
 
     def _samples(self, arguments: Arguments) -> int:
         """How many samples a batch holds: the commonest length of a first axis."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from trueline.diagnose import Comparison, compare_runs
 from trueline.errors import TruelineError
 from trueline.pipeline.recording import CALLS_SUFFIX, KERNELS_SUFFIX, points_in
-from trueline.pipelines import NumberFinding, StageRun
+from trueline.pipelines import TO_KEEP, NumberFinding, StageRun
 from trueline.records import Call, CallComparison, Role, Verdict
 from trueline.store.reader import open_run
 
@@ -108,22 +108,22 @@ def name_first_op(reference: StageRun, candidate: StageRun) -> NumberFinding:
 
 
 def ops_to_keep(stage: StageRun) -> NumberFinding:
-    """The operators that a stage found must be kept in float32. It must have run with ``TRUELINE_PROBE_CAPTURE=1`` and
-    ``TRUELINE_PROBE_KEEP``, the relative error of the outputs that is wanted."""
-    what = "operators to keep in float32"
-    facts = [point.facts for point in points_in(stage.probe) if point.facts.get("keep")]
-    if not facts:
-        reason = f"{stage.stage.name} searched for none: it ran no model under autocast, or was not asked to"
-        return NumberFinding(what, Verdict.NOT_COMPARED, reason)
-    found = facts[-1]["keep"]
+    """The operators that a stage found must be kept in float32. It must have run with ``TRUELINE_PROBE_KEEP``, the
+    relative error of the outputs that is wanted."""
+    facts = [point.facts for point in points_in(stage.probe)]
+    sought = [one["keep"] for one in facts if one.get("keep")]
+    if not sought:
+        why = next((one["not kept"] for one in facts if one.get("not kept")), "it left no probe, or was not asked to")
+        return NumberFinding(TO_KEEP, Verdict.NOT_COMPARED, f"{stage.stage.name} searched for none: {why}")
+    found = sought[-1]
     errors = f"the error is {found['error_before']:.2g} with none of them, {found['error_after']:.2g} with these"
     reason = f"{', '.join(found['names']) or 'none'}; {errors}, limit {found['limit']:.2g}"
     if found["reason"]:
         reason += f"; {found['reason']}"
     numbers = {"count": float(len(found["names"])), "error": found["error_after"], "trials": float(found["trials"])}
     if found["enough"]:
-        return NumberFinding(what, Verdict.PASS, reason, numbers=numbers)
-    return NumberFinding(what, Verdict.FAIL, reason, stage.stage.name, numbers)
+        return NumberFinding(TO_KEEP, Verdict.PASS, reason, numbers=numbers)
+    return NumberFinding(TO_KEEP, Verdict.FAIL, reason, stage.stage.name, numbers)
 
 
 def _compared(reference: StageRun, candidate: StageRun, suffix: str) -> tuple[NumberFinding, bool]:

@@ -58,9 +58,11 @@ class Document:
         items = value if isinstance(value, list) else [] if value is None else [value]
         return tuple(self.text(item, (*place, number)) for number, item in enumerate(items))
 
-    def number(self, value: Any, place: Place) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-            raise self.error(place, f"is {value!r}; a number above 0 is expected")
+    def number(self, value: Any, place: Place, *, zero: bool = False) -> float:
+        """A number above 0; with ``zero`` it may be 0 as well."""
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not (value > 0 or (zero and value == 0)):
+            raise self.error(place, f"is {value!r}; a number {'of 0 or more' if zero else 'above 0'} is expected")
         return float(value)
 
     def _read(self, path: Path) -> Mapping[str, Any]:

@@ -6,6 +6,6 @@
     translated    a Case of one framework executed by the other
     comparing     what is compared with what; forms: by which rule
     pool          worker processes that outlive what Cases do to them; tasks: who may run when and how long; staff,
-                  zygote: who is hired; serve, board, process, jobs: their insides
+                  zygote: who is hired; serve, board, process, jobs, measuring: their insides
     reduce, keep  what is left of a failure, and what is kept of it
 """

@@ -19,10 +19,12 @@ import numpy as np
 
 from trueline.cases import Case, Stored, TensorSpec
 from trueline.dtypes import dtype_named
+from trueline.errors import UsageError
 from trueline.ops.domains import domain_for
 from trueline.records import Call, Level, Phase, TensorRecord
 from trueline.replay.precision import autocast_of
 from trueline.replay.refusals import has_no_memory, refusal
+from trueline.replay.selection import Selection
 from trueline.store import open_run
 from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, PHASES
 from trueline.store.trace import Trace
@@ -56,17 +58,19 @@ def cases_from_run(
     seed: int = 0,
     all_data: bool = False,
     overridden: Collection[str] = (),
+    only: Selection | None = None,
 ) -> Planned:
-    """The Cases of a Run. With ``all_data`` calls that were given different stored tensors are different Cases;
-    ``overridden`` APIs are taken even if only an override can execute them."""
+    """The Cases of a Run, or of the calls that ``only`` names. With ``all_data`` calls that were given different stored
+    tensors are different Cases; ``overridden`` APIs are taken even if only an override can execute them."""
     place = str(Path(path).resolve())
     found: dict[str, Case] = {}
     skipped: dict[str, int] = {}
     calls = backward_calls = 0
     with open_run(path) as run:
-        for rank in run.ranks:
+        for rank in run.ranks if only is None else only.ranks(run.ranks):
             trace = run.rank(rank).trace()
-            rank_plan = _RankPlan(trace, place, seed, all_data, frozenset(overridden))
+            chosen = None if only is None else only.forwards(trace)
+            rank_plan = _RankPlan(trace, place, seed, all_data, frozenset(overridden), chosen)
             for key, case in rank_plan.cases():
                 known = found.get(key)
                 found[key] = case if known is None else replace(known, count=known.count + case.count)
@@ -74,18 +78,29 @@ def cases_from_run(
             backward_calls += rank_plan.backward_calls
             for reason, count in rank_plan.skipped.items():
                 skipped[reason] = skipped.get(reason, 0) + count
+    if only is not None and not calls:
+        raise UsageError(f"{path} has no forward call {only}; `trueline show {path}` lists what it has")
     return Planned(tuple(found.values()), calls, skipped, backward_calls)
 
 
 class _RankPlan:
-    """The Cases of one rank."""
+    """The Cases of one rank, or of the forward calls at the positions ``chosen``."""
 
-    def __init__(self, trace: Trace, place: str, seed: int, all_data: bool, overridden: frozenset[str]) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        place: str,
+        seed: int,
+        all_data: bool,
+        overridden: frozenset[str],
+        chosen: frozenset[int] | None = None,
+    ) -> None:
         self._trace = trace
         self._place = place
         self._seed = seed
         self._all_data = all_data
         self._overridden = overridden
+        self._chosen = chosen
         self.skipped: dict[str, int] = {}
         self.calls = 0
         self.backward_calls = 0
@@ -95,6 +110,8 @@ class _RankPlan:
         backwards = self._backwards()
         groups: dict[Group, list[int]] = {}
         for position in self._positions(Phase.FORWARD):
+            if not self._is_chosen(position):
+                continue
             self.calls += 1
             groups.setdefault(self._group(position, backwards.get(position)), []).append(position)
         for positions in groups.values():
@@ -108,9 +125,13 @@ class _RankPlan:
             case = self._case(call, None if back is None else self._trace.call(back))
             identity = _identity(case, self._all_data)
             first = self._trace.call(positions[0], statistics=False)
-            yield identity, replace(
-                case, seed=_seed_of(identity, self._seed), count=len(positions), calls=(first.name,)
+            yield (
+                identity,
+                replace(case, seed=_seed_of(identity, self._seed), count=len(positions), calls=(first.name,)),
             )
+
+    def _is_chosen(self, position: int) -> bool:
+        return self._chosen is None or position in self._chosen
 
     def _positions(self, phase: Phase) -> list[int]:
         trace = self._trace
@@ -126,8 +147,11 @@ class _RankPlan:
             forward = int(trace.column("forward")[position])
             place = int(np.searchsorted(ids, forward)) if forward != NONE else len(ids)
             if place >= len(ids) or int(ids[place]) != forward:
-                self.calls += 1
-                self._skip("a backward call whose forward call was not recorded")
+                if self._chosen is None:
+                    self.calls += 1
+                    self._skip("a backward call whose forward call was not recorded")
+                continue
+            if not self._is_chosen(place):
                 continue
             self.backward_calls += 1
             found.setdefault(place, position)

@@ -15,12 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trueline.cases import Case, Status, Target
+from trueline.cases import Case, Target
 from trueline.frameworks.base import ArrayIn, ArrayOut, CannotExecute, Executed, Inputs
 from trueline.frameworks.machine import executor
 from trueline.frameworks.rounding import settled, to_dtype
 from trueline.replay.inputs import inputs_for
 from trueline.replay.keep import write_arrays
+from trueline.replay.measuring import Measuring
 from trueline.replay.modes_how import measurer_for
 from trueline.replay.reduce import (
     PLAIN_SEED,
@@ -32,7 +33,6 @@ from trueline.replay.reduce import (
     reduced_inputs,
 )
 from trueline.replay.serial import case_from_json, measured_to_json, target_from_json
-from trueline.replay.serve import Spent
 from trueline.replay.translated import executors_for
 from trueline.replay.worker import Options, execute_case, measure_executions, warm_up
 
@@ -44,20 +44,13 @@ Announce = Callable[[str], None]
 Work = Callable[[Any], Any]
 
 
-def measuring(setup: dict[str, Any], announce: Announce) -> Work:
+def measuring(setup: dict[str, Any], announce: Announce) -> Measuring:
     target, reference = _targets(setup)
     options = Options(announce=announce)
     measure = measurer_for(target)
-
-    def work(payload: Any) -> Any:
-        measured = measure(case_from_json(payload), target, reference, options)
-        if measured.candidate.status is Status.CRASHED:  # and this process lives: it has lost its device
-            raise Spent(measured.candidate.reason)
-        return measured_to_json(measured)
-
-    if not target.how:  # what executes graphs has threads, which no process survives that is forked from this one
-        work.warm_up = partial(warm_up, target, reference, options)  # type: ignore[attr-defined]
-    return work
+    # What executes graphs has threads, which no process survives that is forked from this one.
+    warm = None if target.how else partial(warm_up, target, reference, options)
+    return Measuring(lambda case: measure(case, target, reference, options), warm)
 
 
 def saving(setup: dict[str, Any], announce: Announce) -> Work:

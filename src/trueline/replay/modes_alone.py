@@ -33,28 +33,27 @@ from trueline.numerics import statistics
 from trueline.numerics.cpu import compare
 from trueline.replay.forms import numbers
 from trueline.replay.inputs import inputs_for
-from trueline.replay.serial import case_from_json, measured_to_json, target_from_json
-from trueline.replay.serve import Spent
+from trueline.replay.measuring import Measuring
+from trueline.replay.serial import target_from_json
 from trueline.replay.translated import executor_for, executors_for
 
 Announce = Callable[[str], None]
-Work = Callable[[Any], Any]
 
 OF_REFERENCE = "reference "
 """Before the path of what the reference, not the target, gave."""
 
 
-def running(setup: dict[str, Any], announce: Announce) -> Work:
+def running(setup: dict[str, Any], announce: Announce) -> Measuring:
     target = target_from_json(setup["target"])
     executor(target)  # imports its framework now, so that no case pays for it
-    return lambda payload: _answer(run_once(case_from_json(payload), target, announce))
+    return Measuring(lambda case: run_once(case, target, announce))
 
 
-def repeating(setup: dict[str, Any], announce: Announce) -> Work:
+def repeating(setup: dict[str, Any], announce: Announce) -> Measuring:
     target, reference = target_from_json(setup["target"]), target_from_json(setup["reference"])
     executor(target)
     repeats = int(setup["repeats"])
-    return lambda payload: _answer(run_repeatedly(case_from_json(payload), target, reference, repeats, announce))
+    return Measuring(lambda case: run_repeatedly(case, target, reference, repeats, announce))
 
 
 def run_once(case: Case, target: Target, announce: Announce = lambda stage: None) -> CaseMeasured:
@@ -210,9 +209,3 @@ def _ended(executed: Executed) -> Outcome:
 
 def _skipped(case: Case, error: CannotExecute) -> CaseMeasured:
     return CaseMeasured(case.key, Outcome(Status.UNSUPPORTED, str(error)), skipped=str(error))
-
-
-def _answer(measured: CaseMeasured) -> Any:
-    if measured.candidate.status is Status.CRASHED:  # and this process lives: it has lost its device
-        raise Spent(measured.candidate.reason)
-    return measured_to_json(measured)

@@ -19,6 +19,7 @@ much is not tried.
 from __future__ import annotations
 
 import contextlib
+import json
 import selectors
 import signal
 import time
@@ -32,14 +33,14 @@ from trueline.replay.board import IDLE
 from trueline.replay.serial import outcome_from_json
 from trueline.replay.serve import attempt, resolve
 from trueline.replay.staff import Seat, Staff, WorkerError, how_it_died
-from trueline.replay.tasks import Done, Job, Queue, Task
+from trueline.replay.tasks import Done, Job, Queue, Task, Written
 
-__all__ = ["Done", "Job", "Pool", "WorkerError"]
+__all__ = ["Done", "Job", "Pool", "WorkerError", "Written"]
 
 _TICK = 0.02
 """So often, in seconds, a running job is looked at: its time and its memory."""
-_REST = 0.01
-_ENOUGH_RESTS = 4.0
+_REST = 0.02
+_ENOUGH_RESTS = 3.0
 """Of so many rests' work a worker has enough."""
 _AHEAD_SECONDS = 0.2
 _AHEAD_MOST = 64
@@ -130,7 +131,8 @@ class Pool:
                 yield Done(job.key, outcome=refusal)
                 continue
             stages.clear()
-            answer = attempt(work, job.payload)
+            payload = json.loads(job.payload) if isinstance(job.payload, Written) else job.payload
+            answer = attempt(work, payload)
             yield _done(job.key, {"stage": stages[-1] if stages else "", **answer})
 
     # Giving out work
@@ -180,17 +182,20 @@ class Pool:
             return
         self._pull(source, room * self._size)
         share = max(1, len(self._waiting) // self._size)  # near the end nobody is to hold what others could do
+        beside = self._beside(seat)
         ahead = sum(task.job.seconds for task in seat.tasks)
+        given: list[Task] = []
         for _ in range(min(room - len(seat.tasks), share)):
-            if seat.tasks and ahead > _AHEAD_SECONDS:  # what would wait behind a long one may begin elsewhere
-                return
-            task = self._waiting.take(*self._beside(seat))
+            if (given or seat.tasks) and ahead > _AHEAD_SECONDS:  # what waits behind a long one may begin elsewhere
+                break
+            task = self._waiting.take(*beside)
             if task is None:
-                return
+                break
             ahead += task.job.seconds
-            self._give(seat, task)
+            given.append(task)
             if task.alone:
-                return
+                break
+        self._give(seat, *given)
 
     def _beside(self, seat: Seat) -> tuple[int, bool]:
         """What the other workers are guessed to need at once, and whether any of them has something to do. Tasks that
@@ -199,11 +204,15 @@ class Pool:
         alone = any(task.alone for other in others for task in other.tasks)
         return sum(other.bytes for other in others) + (self._everything if alone else 0), bool(others)
 
-    def _give(self, seat: Seat, task: Task) -> None:
+    def _give(self, seat: Seat, *tasks: Task) -> None:
+        if not tasks:
+            return
         if not seat.tasks:
             seat.last_answer = time.monotonic()
-        seat.tasks.append(task)
-        seat.worker.send([task.number, task.job.payload])
+        seat.tasks.extend(tasks)
+        for task in tasks:
+            seat.worker.send(task.number, task.job.payload)
+        seat.worker.flush()
         self._attend(seat)
 
     def _busy(self) -> bool:
@@ -391,7 +400,8 @@ class Pool:
 def _done(key: str, message: Mapping[str, Any]) -> Done:
     if "outcome" in message:
         return Done(key, outcome=outcome_from_json(message["outcome"]), stage=message["stage"])
-    return Done(key, answer=message.get("answer"), fault=message.get("fault", ""), stage=message["stage"])
+    return Done(key, message.get("content"), None, message.get("fault", ""), message["stage"],
+                message.get("attachment", ""), message.get("seconds", 0.0))  # fmt: skip
 
 
 def _used_too_much(allowed: int) -> Outcome:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from trueline.replay.board import Board
+from trueline.replay.serve import SEPARATOR
+from trueline.replay.tasks import Written
 
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from trueline.replay.serve import main; main()"
 _CHUNK = 1 << 18
@@ -52,19 +54,25 @@ class Worker:
         self.link.setblocking(False)
         self.hung_up = False
         self._outgoing = bytearray()
-        self._incoming = bytearray()
-        self.send(dict(head))
+        self._incoming = b""
+        self._send(json.dumps(dict(head)))
+        self.flush()
 
     @property
     def unsent(self) -> bool:
         return bool(self._outgoing)
 
-    def send(self, message: Any) -> None:
-        """Hands a message over; what does not fit now is sent by ``flush``."""
-        self._outgoing += json.dumps(message, separators=(",", ":")).encode() + b"\n"
-        self.flush()
+    def send(self, number: int, payload: Any) -> None:
+        """Puts a job down for it; ``flush`` sends it."""
+        text = payload if isinstance(payload, Written) else json.dumps(payload, separators=(",", ":"))
+        self._send(f"{number}\t{text}")
+
+    def _send(self, line: str) -> None:
+        self._outgoing += line.encode()
+        self._outgoing += b"\n"
 
     def flush(self) -> None:
+        """Sends what fits now."""
         try:
             while self._outgoing:
                 del self._outgoing[: self.link.send(self._outgoing)]
@@ -74,18 +82,18 @@ class Worker:
             self._outgoing.clear()
 
     def receive(self) -> list[dict[str, Any]]:
-        """The whole messages that have arrived."""
+        """The whole messages that have arrived; ``attachment`` is what came with one."""
+        chunks = [self._incoming]
         try:
             while chunk := self.link.recv(_CHUNK):
-                self._incoming += chunk
+                chunks.append(chunk)
             self.hung_up = True
         except BlockingIOError:
             pass
         except OSError:
             self.hung_up = True
-        *lines, rest = self._incoming.split(b"\n")
-        self._incoming = bytearray(rest)
-        return [json.loads(line) for line in lines]
+        *lines, self._incoming = b"".join(chunks).split(b"\n")
+        return [_message(line) for line in lines]
 
     def gone(self) -> bool:
         return self.process.poll() is not None
@@ -131,6 +139,14 @@ class Worker:
         if os.fstat(self._log.fileno()).st_size > _LOG_BYTES:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._log.fileno(), 0)
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    head, separator, attachment = line.partition(SEPARATOR)
+    message: dict[str, Any] = json.loads(head)
+    if separator:
+        message["attachment"] = attachment.decode()
+    return message
 
 
 def interpreter(environment: Mapping[str, str]) -> Starter:

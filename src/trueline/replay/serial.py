@@ -6,6 +6,7 @@ so that a record written by an older version still reads; evidence is written as
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
@@ -119,8 +120,16 @@ def measured_to_json(measured: CaseMeasured) -> Json:
     )
 
 
+def written_measured(measured: CaseMeasured) -> str:
+    """The same as text, as ledgers hold it."""
+    return _ENCODER.encode(measured_to_json(measured))
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+
+
 def measured_from_json(content: Mapping[str, Any]) -> CaseMeasured:
-    """Written out, for the coordinator does it for every case of a campaign."""
+    """Written out, for it is done for every case that is read back from a ledger."""
     reference = content.get("reference")
     return CaseMeasured(
         content["key"],

@@ -1,8 +1,9 @@
 """What runs inside a worker process: reads jobs, announces each, does it, answers.
 
 The coordinator speaks first: one line with the name of a *maker* (``module:function``) and its setup. The maker gives
-the function that does a job; job and answer are JSON, one a line, over a socket that nobody else knows of: whatever
-user code prints goes to the worker's log. A worker dies with its coordinator, even if that one is killed.
+the function that does a job. Messages are lines over a socket that nobody else knows of: a number and the job as JSON;
+the answer as JSON and, after a tab, text that goes with it and that the coordinator need not read. Whatever user code
+prints goes to the worker's log. A worker dies with its coordinator, even if that one is killed.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import resource
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from trueline.cases import Outcome, Status
 from trueline.errors import UsageError
@@ -26,7 +28,7 @@ from trueline.replay.board import Board
 from trueline.replay.serial import outcome_to_json
 
 Work = Callable[[Any], Any]
-"""Does one job: JSON in, JSON out."""
+"""Does one job: JSON in, JSON or an ``Answer`` out."""
 
 Maker = Callable[[dict[str, Any], Callable[[str], None]], Work]
 """Makes the function that does jobs, from the setup and a function that announces the stage of a job."""
@@ -46,9 +48,19 @@ def settle() -> None:
     """A crash is expected here: it is to leave a stack, and no core, which may fill the disk."""
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 _KEPT = 2 << 30
 """Bytes of memory that a worker holds on to between two cases."""
 _C_LIBRARY = ctypes.CDLL(None)
+
+
+class Answer(NamedTuple):
+    """An answer with something that whoever asked keeps without reading it: text in one line, without tabs, such as
+    JSON."""
+
+    content: Any
+    attachment: str
 
 
 class Spent(Exception):
@@ -87,19 +99,28 @@ class Server:
         kept = min(_KEPT, (head["memory"] or 4 * _KEPT) // 4)
         self._send({"ready": self._process})
         for line in lines:
-            number, payload = json.loads(line)
+            text, _, payload = line.partition(SEPARATOR)
+            number = int(text)
             self._board.begin(number)
-            answer = attempt(work, payload)
+            begun = time.monotonic()
+            answer = attempt(work, json.loads(payload))
+            seconds = round(time.monotonic() - begun, 6)
             if os.getpid() != self._process:  # user code forked and the child came back here: it has no business here
                 os._exit(0)
-            self._send({"number": number, "stage": self._board.stage, **answer})
+            attachment = answer.pop("attachment", "")
+            self._send({"number": number, "stage": self._board.stage, "seconds": seconds, **answer}, attachment)
             self._board.end()
             give_back_memory(kept)
             if "outcome" in answer:  # no memory, no device, or an end that was asked for: a fresh worker goes on
                 return
 
-    def _send(self, message: dict[str, Any]) -> None:
-        self._link.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+    def _send(self, message: dict[str, Any], attachment: str = "") -> None:
+        text = _ENCODER.encode(message)
+        self._link.sendall((f"{text}\t{attachment}\n" if attachment else f"{text}\n").encode())
+
+
+SEPARATOR = b"\t"
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 
 def make_work(head: Mapping[str, Any], announce: Callable[[str], None]) -> tuple[Work | None, str]:
@@ -117,7 +138,8 @@ def make_work(head: Mapping[str, Any], announce: Callable[[str], None]) -> tuple
 def attempt(work: Work, payload: Any) -> dict[str, Any]:
     """Does a job; what it raises is an outcome too."""
     try:
-        return {"answer": work(payload)}
+        found = work(payload)
+        return found._asdict() if isinstance(found, Answer) else {"content": found}
     except MemoryError as error:
         return _ended(Status.OUT_OF_MEMORY, one_line(error))
     except Spent as error:

@@ -20,10 +20,16 @@ _PATIENCE = 5.0
 _MOST_HELD = 64
 
 
+class Written(str):
+    """JSON that somebody has written already: it is sent as it stands."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something to do; ``payload`` is JSON. ``seconds`` and ``bytes`` are what it is guessed to take; 0 where nobody
-    knows."""
+    """Something to do; ``payload`` is JSON, ``Written`` or not. ``seconds`` and ``bytes`` are what it is guessed to
+    take; 0 where nobody knows."""
 
     key: str
     payload: Any
@@ -34,13 +40,17 @@ class Job:
 @dataclass(frozen=True, slots=True)
 class Done:
     """A job with its end: the answer; or the outcome where it ended its worker or ran out of memory; or, in ``fault``,
-    the error of the worker's own code. ``stage`` is the last one that the job announced."""
+    the error of the worker's own code. ``stage`` is the last one that the job announced; ``attachment`` is text that
+    came with the answer, unread (``serve.Answer``); ``seconds`` is how long a worker was busy with it, 0 where it did
+    not say."""
 
     key: str
     answer: Any = None
     outcome: Outcome | None = None
     fault: str = ""
     stage: str = ""
+    attachment: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(slots=True, eq=False)

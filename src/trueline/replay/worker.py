@@ -237,7 +237,6 @@ class _Moved:
         self.options.announce("measure")
         return golds
 
-
     def _rounds(self) -> int:
         """Of millions of elements one move tells as much as three of a few, at a third of the time and memory."""
         arrived = [array.bits.size for array in self.inputs.gradients.values()]

@@ -53,8 +53,10 @@ def write_check_json(
     return len(results)
 
 
-def check_head(info: CheckInfo, results: Sequence[CaseResult], *, folder: Path | None = None) -> dict[str, Any]:
-    """Everything about a check but its cases."""
+def check_head(
+    info: CheckInfo, results: Sequence[CaseResult], *, folder: Path | None = None, html_written: bool = False
+) -> dict[str, Any]:
+    """Everything about a check but its cases. Who reads it in a page need not be told how to make one."""
     tally, failures = tally_of(info, results), failures_of(results)
     about = plain(info)
     for moved in ("calls", "skipped"):
@@ -77,7 +79,10 @@ def check_head(info: CheckInfo, results: Sequence[CaseResult], *, folder: Path |
         "endings": {ending.value: count for ending, count in tally.endings.items()},
         "not_compared": dict(tally.not_compared),
         "simulated": dict(tally.simulated),
-        "next": [{"why": why, "command": text} for why, text in next_commands(info, failures, folder)],
+        "next": [
+            {"why": why, "command": text}
+            for why, text in next_commands(info, failures, folder, html_written=html_written)
+        ],
     }
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from trueline.cases import CaseResult, CheckInfo
@@ -29,11 +28,10 @@ from trueline.report.check_wording import (
     worst_element,
     worst_of,
 )
+from trueline.report.reading import WIDTH, cut, reason_blocks, wrapped
 from trueline.report.text import VERDICT_STYLE
 from trueline.report.wording import number, plural
 
-WIDTH = 100
-_REASONS = 6
 _API_ROWS = 12
 _MOST_LOOKED_AT = 5_000
 """Of more failures than this, those beyond are counted, not told."""
@@ -52,7 +50,7 @@ def check_blocks(
     failures = failures_of(results)[:_MOST_LOOKED_AT]
     verdict = tally.verdict
     word = word_of(verdict, info)
-    sentence = _wrapped(verdict_line(tally, failures), WIDTH - len(word) - 2)
+    sentence = wrapped(verdict_line(tally, failures), WIDTH - len(word) - 2)
     blocks: list[Block] = [
         Paragraph((Span(word, VERDICT_STYLE[verdict]), Span(f"  {sentence}", "strong"))),
         BLANK,
@@ -63,10 +61,10 @@ def check_blocks(
     blocks += _api_table(failures if len(groups) > rows else [])
     if tally.wrong > len(failures):
         blocks.append(line(f"of the worst {len(failures):,} failures; there are {tally.wrong:,}", "dim", indent=2))
-    blocks += _reason_blocks("To look at", tally.warnings)
-    blocks += _reason_blocks("Simulated", tally.simulated)
-    blocks += _reason_blocks(tally.words.unknown.capitalize(), tally.not_compared)
-    blocks += _reason_blocks("Skipped", info.skipped)
+    blocks += reason_blocks("To look at", tally.warnings)
+    blocks += reason_blocks("Simulated", tally.simulated)
+    blocks += reason_blocks(tally.words.unknown.capitalize(), tally.not_compared)
+    blocks += reason_blocks("Skipped", info.skipped)
     commands = next_commands(info, failures, folder, html_written=html_written)
     if commands:
         blocks += [BLANK, heading("Next")]
@@ -86,7 +84,7 @@ def _head(info: CheckInfo, tally: Tally) -> Fields:
         ("endings", endings_line(tally)),
         *((("simulated", simulated_line(tally)),) if tally.simulated else ()),
     ]
-    return Fields(tuple((name, _wrapped(value, WIDTH - 12)) for name, value in items))
+    return Fields(tuple((name, wrapped(value, WIDTH - 12)) for name, value in items))
 
 
 def _alike(failures: Sequence[CaseResult]) -> list[list[CaseResult]]:
@@ -140,7 +138,7 @@ def _one_failure(group: Sequence[CaseResult], folder: Path | None) -> list[Block
         items.append(("calls", f"{case.calls[0]}" + (f" and {case.count - 1:,} more" if case.count > 1 else "")))
     if script := repro_command(result, folder):
         items.append(("repro", script))
-    return [title, Fields(tuple((name, _wrapped(value, WIDTH - 15)) for name, value in items), indent=4)]
+    return [title, Fields(tuple((name, wrapped(value, WIDTH - 15)) for name, value in items), indent=4)]
 
 
 def _numbers(found: Measurement, honest: Measurement | None) -> str:
@@ -169,30 +167,9 @@ def _api_table(failures: Sequence[CaseResult]) -> list[Block]:
 
 def _api_row(api: str, wrong: Sequence[CaseResult]) -> Row:
     worst = max((score_of(result) for result in wrong), key=score_key)
-    return Row((_cut(api, 64), f"{len(wrong):,}", "-" if worst is None else _times(worst)))
-
-
-def _reason_blocks(title: str, reasons: Mapping[str, int]) -> list[Block]:
-    if not reasons:
-        return []
-    ordered = sorted(reasons.items(), key=lambda item: -item[1])
-    items = tuple((f"{amount:,}", _wrapped(reason, WIDTH - 12)) for reason, amount in ordered[:_REASONS])
-    blocks: list[Block] = [BLANK, heading(title), Fields(items)]
-    if len(ordered) > _REASONS:
-        rest = sum(amount for _, amount in ordered[_REASONS:])
-        blocks.append(line(f"and {rest:,} for {plural(len(ordered) - _REASONS, 'other reason')}", "dim", indent=2))
-    return blocks
+    return Row((cut(api, 64), f"{len(wrong):,}", "-" if worst is None else _times(worst)))
 
 
 def _times(score: float) -> str:
     """A score in words: how many times the limit."""
     return f"{score:.3g} times the limit" if score < 1e300 else "beyond any limit"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _wrapped(text: str, width: int) -> str:
-    lines = [part for row in text.split("\n") for part in textwrap.wrap(row, width, break_on_hyphens=False) or [""]]
-    return "\n".join(lines)

@@ -11,6 +11,7 @@ from trueline.cases import Case, CaseResult, CheckInfo, Ending, Evidence, Tensor
 from trueline.records import Verdict
 from trueline.report.check_summary import summary_of, wrong_of
 from trueline.report.mode_wording import Words, words_of
+from trueline.report.phrases import Phrase, Phrases, counted
 from trueline.report.wording import command, plural
 from trueline.tree import render
 
@@ -90,33 +91,35 @@ def word_of(verdict: Verdict, info: CheckInfo | None = None) -> str:
 def verdict_line(tally: Tally, failures: Sequence[CaseResult]) -> str:
     """The whole check in one sentence; ``failures`` are the wrong cases, the worst first."""
     if not tally.checked:
-        return "No case was executed"
+        return Phrase("No case was executed")
+    cases = counted(tally.checked, "{n} case", "{n} cases")
     if failures:
-        verb = "is" if tally.wrong == 1 else "are"
         worst = failures[0].case
-        where = f" in {worst.module}" if worst.module else ""
-        which = "" if tally.wrong == 1 else "the worst: "
-        return f"{tally.wrong:,} of {plural(tally.checked, 'case')} {verb} wrong; {which}{worst.api}{where}"
+        which = Phrase("{call} in {module}", call=worst.api, module=worst.module) if worst.module else worst.api
+        one, many = "{n} of {cases} is wrong; {worst}", "{n} of {cases} are wrong; the worst: {worst}"
+        return counted(tally.wrong, one, many, cases=cases, worst=which)
     if not tally.compared:
-        return f"None of {plural(tally.checked, 'case')} {tally.words.missed.replace('could not', 'could')}"
-    said = f"{plural(tally.compared, 'case')} {tally.words.done}, {tally.words.fine}"
+        return Phrase("None of {cases} {could}", cases=cases, could=tally.words.none)
+    compared = counted(tally.compared, "{n} case", "{n} cases")
+    said: list[str] = [Phrase("{cases} {done}, {fine}", cases=compared, done=tally.words.done, fine=tally.words.fine)]
     if warned := tally.of(Verdict.WARN):
-        said += f"; {warned:,} to look at"
+        said.append(Phrase("{n} to look at", n=warned))
     if missed := tally.of(Verdict.NOT_COMPARED):
-        said += f"; {missed:,} {tally.words.missed}"
-    return said
+        said.append(Phrase("{n} {missed}", n=missed, missed=tally.words.missed))
+    return Phrases("; ", said)
 
 
 def calls_line(tally: Tally) -> str:
     """``836 = 102 checked + 4 not compared + 712 the same as these + 18 skipped``."""
     words = (
         (tally.of(Verdict.NOT_COMPARED), tally.words.unknown),
-        (tally.merged, "the same as these"),
-        (tally.skipped, "skipped"),
-        (tally.left, "not executed"),
+        (tally.merged, Phrase("the same as these")),
+        (tally.skipped, Phrase("skipped")),
+        (tally.left, Phrase("not executed")),
     )
-    parts = [f"{tally.compared:,} {tally.words.done}", *(f"{amount:,} {what}" for amount, what in words if amount)]
-    return f"{tally.calls:,} = {' + '.join(parts)}"
+    amounts = [(tally.compared, tally.words.done), *((amount, what) for amount, what in words if amount)]
+    parts = Phrases(" + ", [Phrase("{n} {what}", n=amount, what=what) for amount, what in amounts])
+    return Phrase("{all} = {parts}", all=tally.calls, parts=parts)
 
 
 def cases_line(tally: Tally) -> str:
@@ -238,10 +241,16 @@ def position_of(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
 
 def repro_command(result: CaseResult, folder: Path | None) -> str:
     """What runs the kept script of a failure; empty where none was kept."""
+    script = repro_path(result, folder)
+    return "" if script is None else command("python", script)
+
+
+def repro_path(result: CaseResult, folder: Path | None) -> Path | None:
+    """Where the kept script of a failure is; None where none was kept."""
     if folder is None:
-        return ""
+        return None
     script = folder / "failures" / result.case.key / "repro.py"
-    return command("python", script) if script.exists() else ""
+    return script if script.exists() else None
 
 
 def check_command(info: CheckInfo, *more: object) -> str:
@@ -272,14 +281,14 @@ def next_commands(
     info: CheckInfo, failures: Sequence[CaseResult], folder: Path | None, *, html_written: bool = False
 ) -> list[tuple[str, str]]:
     """What to run next, as (why, command)."""
-    commands = []
+    commands: list[tuple[str, str]] = []
     scripts = [text for result in failures[:_SCRIPTS_LOOKED_FOR] if (text := repro_command(result, folder))]
     if scripts:
-        commands.append(("see the worst failure by itself, in plain torch", scripts[0]))
+        commands.append((Phrase("see the worst failure by itself, in plain torch"), scripts[0]))
     elif failures:
         target = folder if folder is not None else Path("check")
         again = check_command(info, "--out", target, "--save-failures")
-        commands.append(("keep inputs, outputs and a script for each failure", again))
+        commands.append((Phrase("keep inputs, outputs and a script for each failure"), again))
     if folder is not None and not html_written:
-        commands.append(("see all cases", command("trueline", "report", folder, "--html", "check.html")))
+        commands.append((Phrase("see all cases"), command("trueline", "report", folder, "--html", "check.html")))
     return commands

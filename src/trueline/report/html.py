@@ -1,4 +1,4 @@
-"""A comparison as one HTML page that opens from disk, asks nothing of the network and can be mailed.
+"""Pages that open from disk, ask nothing of the network and can be mailed: what all of them are made of.
 
 Data and program are apart: the data is a block of JSON in which no character can end the block, the program is written
 by us and allowed by its hash in the page's own security policy, and puts every text in as text. So a name with HTML in
@@ -17,43 +17,44 @@ from importlib import resources
 from typing import Any, TextIO
 
 from trueline.report.json import dumps
-from trueline.report.page_data import page_data
-from trueline.report.subject import ComparisonView
-from trueline.report.wording import verdict_sentence
+from trueline.report.phrases import as_data
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a page is made of: the file of its body, what a row of it is, its programs and styles."""
+    """What a page is made of besides the frame: the file of its body, what a row of it is, its programs and styles."""
 
     body: str
     noun: str
     scripts: tuple[str, ...]
-    styles: tuple[str, ...]
+    styles: tuple[str, ...] = ()
+
+    @property
+    def all_scripts(self) -> tuple[str, ...]:
+        """All programs in their order: the words of the other language first, since the frame says them at once."""
+        scripts = (*_FRAME_SCRIPTS, *self.scripts)
+        return tuple(sorted(scripts, key=lambda name: not name.startswith(_WORDS)))
+
+    @property
+    def all_styles(self) -> tuple[str, ...]:
+        return (*_FRAME_STYLES, *self.styles)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file of the page, the frame's among them."""
+        return (FRAME, self.body, *self.all_scripts, *self.all_styles)
 
 
 FRAME = "frame.html"
-COMPARISON = Layout(
-    "page.html",
-    "call",
-    ("common.js", "data.js", "plot.js", "table.js", "modules.js", "errors.js", "details.js", "main.js"),
-    ("page.css",),
-)
+_FRAME_SCRIPTS = ("chinese.js", "chinese_sentences.js", "common.js", "address.js")
+_WORDS = "chinese"
+_FRAME_STYLES = ("page.css",)
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
-
-
-def write_html(comparison: ComparisonView, stream: TextIO) -> None:
-    """Writes the page."""
-    write_page(stream, COMPARISON, title_of(comparison), page_data(comparison))
-
-
-def title_of(comparison: ComparisonView) -> str:
-    return f"{comparison.verdict.name.replace('_', ' ')}: {verdict_sentence(comparison)}"
 
 
 def write_page(stream: TextIO, layout: Layout, title: str, data: dict[str, Any]) -> None:
     """Puts a page together from its layout and its data."""
-    script, style = program(layout.scripts), styling(layout.styles)
+    script, style = program(layout.all_scripts), styling(layout.all_styles)
     parts = {
         "policy": policy(script, style, served=bool(data.get("served"))),
         "title": html.escape(title),
@@ -61,7 +62,7 @@ def write_page(stream: TextIO, layout: Layout, title: str, data: dict[str, Any])
         "kind": layout.body.removesuffix(".html"),
         "noun": layout.noun,
         "body": asset(layout.body),
-        "data": embedded(dumps(data)),
+        "data": embedded(dumps(data | {"head": as_data(data["head"])})),
         "script": script,
     }
     frame = asset(FRAME)

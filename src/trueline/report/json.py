@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -141,21 +142,31 @@ def dumps(value: Any) -> str:
 
 def plain(value: Any) -> Any:
     """Turns records into JSON values."""
-    if value is None or (isinstance(value, str | bool | int) and not isinstance(value, Enum)):
+    kind = type(value)
+    if kind in _AS_THEY_ARE:
         return value
-    if isinstance(value, Enum):
-        return value.name if isinstance(value, int) else value.value
-    if isinstance(value, float):
+    if kind is float:
         return value if math.isfinite(value) else str(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if issubclass(kind, Enum):
+        return value.name if issubclass(kind, int) else value.value
+    if is_dataclass(kind):
+        return {name: plain(getattr(value, name)) for name in _field_names(kind)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in value]
     if hasattr(value, "item"):  # a numpy scalar
         return plain(value.item())
-    return str(value)
+    return value if isinstance(value, str | int) else str(value)
+
+
+_AS_THEY_ARE = frozenset((str, bool, int, type(None)))
+"""Types of JSON's own, which most values have."""
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _tensor_pair(tensor: TensorComparison) -> dict[str, Any]:
@@ -178,4 +189,5 @@ def _tensor_pair(tensor: TensorComparison) -> dict[str, Any]:
 
 def _without(record: Any, *names: str) -> dict[str, Any]:
     """The fields of a record but for some, one level deep."""
-    return {field.name: getattr(record, field.name) for field in fields(record) if field.name not in names}
+    kind: Any = type(record)
+    return {name: getattr(record, name) for name in _field_names(kind) if name not in names}

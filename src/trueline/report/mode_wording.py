@@ -5,25 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from trueline.report.phrases import Phrase
+
 
 @dataclass(frozen=True, slots=True)
 class Words:
     """``done`` is what was done with cases, ``fine`` what is said where none is wrong, ``passed`` what became of one,
-    ``missed`` what is said of those of which nothing is known; ``against`` whether the reference was asked."""
+    ``missed`` what is said of those of which nothing is known, ``none`` the same where that is all of them; ``against``
+    whether the reference was asked."""
 
-    done: str = "checked"
-    fine: str = "none wrong"
-    passed: str = "passed"
-    missed: str = "could not be compared"
-    unknown: str = "not compared"
+    done: str = Phrase("checked")
+    fine: str = Phrase("none wrong")
+    passed: str = Phrase("passed")
+    missed: str = Phrase("could not be compared")
+    none: str = Phrase("could be compared")
+    unknown: str = Phrase("not compared")
     against: bool = True
 
 
 _WORDS: Mapping[str, Words] = {
-    "target-only": Words("run", "nothing was compared", "ran", "could not run", "not run", against=False),
-    "stability": Words("run repeatedly", "each gave the same bits every time", "stable", "could not run", "not run"),
-    "tolerance": Words("measured", "none was judged", "measured", "could not be measured", "not measured"),
-}
+    "target-only": Words(
+        Phrase("run"), Phrase("nothing was compared"), Phrase("ran"), Phrase("could not run"), Phrase("could run"),
+        Phrase("not run"), against=False,
+    ),
+    "stability": Words(
+        Phrase("run repeatedly"), Phrase("each gave the same bits every time"), Phrase("stable"),
+        Phrase("could not run"), Phrase("could run"), Phrase("not run"),
+    ),
+    "tolerance": Words(
+        Phrase("measured"), Phrase("none was judged"), Phrase("measured"), Phrase("could not be measured"),
+        Phrase("could be measured"), Phrase("not measured"),
+    ),
+}  # fmt: skip
 
 
 def words_of(mode: str) -> Words:

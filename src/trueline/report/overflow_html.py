@@ -1,119 +1,163 @@
-"""An overflow report as one HTML page that opens from disk. It holds no program: every text is put in as text."""
+"""An overflow report as one HTML page that opens from disk, asks nothing of the network and can be mailed (see
+``html``): who was the first, whether it had to be, the way it took to the loss, and what will overflow next.
+
+The report alone names calls. Where the Run is at hand the page also shows what these calls gave, how their room shrank
+over the steps, and what was called just before.
+"""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
-from collections.abc import Iterable, Sequence
-from typing import TextIO
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
 
-from trueline.overflows import Birth, Forecast, OverflowReport
-from trueline.report.overflow_text import forecast_sentence, sentence
-from trueline.report.wording import module_of, place, plural
+import numpy as np
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --bad: #c62828; --good: #2e7d32; --warn: #b26a00; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
-h1 { font-size: 1.35rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-.bad { color: var(--bad); } .good { color: var(--good); } .warn { color: var(--warn); } .dim { opacity: .7; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { font-weight: 600; } td.number { text-align: right; font-variant-numeric: tabular-nums; }
-code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
-dl { display: grid; grid-template-columns: 8rem 1fr; gap: .25rem 1rem; } dt { opacity: .7; } dd { margin: 0; }
-ol.way { padding-left: 1.4rem; }
-"""
-_COLUMNS = ("call", "step", "rank", "module", "counts", "kind", "nature", "why", "source")
-_MOST_ROWS = 500
+from trueline.errors import RunError
+from trueline.overflows import Birth, Forecast, Nature, OverflowReport
+from trueline.records import Phase
+from trueline.report.html import Layout, write_page
+from trueline.report.json import plain
+from trueline.report.overflow_files import birth_dict, forecast_dict
+from trueline.report.overflow_text import birth_sentence, forecast_sentence, sentence
+from trueline.report.page_data import encode, said_once
+from trueline.report.phrases import Phrases, counted
+from trueline.report.run_story import RunStory
+from trueline.report.wording import command, module_of
+from trueline.store import open_run
+
+LAYOUT = Layout(
+    "overflow.html",
+    "birth",
+    (
+        "chinese_numbers.js", "chinese_overflow.js", "vendor/uPlot.js", "line_chart.js", "small_table.js",
+        "overflow_data.js", "table.js", "overflow_way.js", "overflow_details.js", "overflow_main.js",
+    ),
+    ("vendor/uPlot.css", "line_chart.css", "small_table.css", "overflow.css", "overflow_way.css"),
+)  # fmt: skip
+_MOST_STORIES = 60
+"""Births that are told in full; the others are rows. The first are what counts."""
+_MOST_MESSAGES = 500
 
 
 def write_overflow_html(report: OverflowReport, stream: TextIO) -> None:
-    """Writes the page."""
-    digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-    word, style = ("Overflow", "bad") if report.wrong else ("Clean", "good")
-    stream.write(
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-{digest}'\">"
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>{_text(word)}: {_text(report.path)}</title><style>{_STYLE}</style></head><body>\n"
-        f'<h1><span class="{style}">{word}</span> {_text(sentence(report))}</h1>\n'
-        f'<p class="dim">{_text(_scope(report))}</p>\n'
-    )
-    stream.writelines(_parts(report))
-    stream.write("</body></html>\n")
+    """Writes the page, with what the Run that the report is of knows, where it can be opened."""
+    try:
+        with open_run(report.path) as run:
+            data = overflow_page_data(report, RunStory(run))
+    except (RunError, OSError):
+        data = overflow_page_data(report)
+    write_overflow_page(data, stream)
 
 
-def _parts(report: OverflowReport) -> Iterable[str]:
+def write_overflow_page(data: dict[str, Any], stream: TextIO) -> None:
+    """Writes the page of such data."""
+    word = "Overflow" if data["head"]["wrong"] else "Clean"
+    write_page(stream, LAYOUT, f"{word}: {data['head']['summary']}", data)
+
+
+def overflow_page_data(report: OverflowReport, story: RunStory | None = None) -> dict[str, Any]:
+    """Everything the page shows, as JSON values."""
+    columns, names = _columns(report.births)
+    told = report.births[:_MOST_STORIES]
+    return {
+        "head": _head(report, story),
+        "count": len(report.births),
+        "columns": columns,
+        "names": names,
+        "details": {str(place): birth_story(birth, story) for place, birth in enumerate(told)},
+    }
+
+
+def birth_story(birth: Birth, story: RunStory | None) -> dict[str, Any]:
+    """A birth as the pages show it: what the report says, the way it took, the course of its room, the calls before."""
+    return {
+        **birth_dict(birth),
+        "sentence": birth_sentence(birth),
+        "in_module": module_of(birth.call),
+        "stack": [str(frame) for frame in birth.call.stack],
+        "way": [{"name": name} for name in birth.chain] if story is None else story.way(birth),
+        "course": None if story is None else story.course(birth),
+        "before": [] if story is None else story.before(birth),
+    }
+
+
+def _head(report: OverflowReport, story: RunStory | None) -> dict[str, Any]:
     origin = report.origin
+    return {
+        "path": report.path,
+        "name": Path(report.path).name,
+        "wrong": report.wrong,
+        "summary": sentence(report),
+        "scope": Phrases(
+            ", ",
+            [
+                counted(report.calls, "{n} call", "{n} calls"),
+                counted(report.tensors, "{n} tensor", "{n} tensors"),
+                counted(len(report.ranks), "{n} rank", "{n} ranks"),
+            ],
+        ),
+        "measured": report.measured,
+        "position": None if origin is None else report.births.index(origin),
+        "alarms": len(report.alarms),
+        "meant": sum(birth.nature is Nature.MEANT for birth in report.births),
+        "ranks": list(report.ranks),
+        "notes": list(report.notes),
+        "skipped": plain(report.skipped),
+        "watched": [{**plain(one), "messages": list(one.messages[:_MOST_MESSAGES])} for one in report.watched],
+        "forecasts": [_forecast(one, story) for one in report.forecasts],
+        "next": _next(report, origin),
+    }
+
+
+def _forecast(one: Forecast, story: RunStory | None) -> dict[str, Any]:
+    return {
+        **forecast_dict(one),
+        "sentence": forecast_sentence(one),
+        "advice": one.advice,
+        "course": None if story is None else story.course(one),
+    }
+
+
+def _next(report: OverflowReport, origin: Birth | None) -> list[dict[str, str]]:
+    commands = []
     if origin is not None:
-        yield _origin(origin)
-    if report.notes:
-        yield "<h2>Notes</h2><ul>" + "".join(f"<li>{_text(note)}</li>" for note in report.notes) + "</ul>\n"
-    messages = [message for one in report.watched for message in one.messages]
-    if messages:
-        yield "<h2>What the watch found</h2><ul>"
-        yield "".join(f"<li>{_text(message)}</li>" for message in messages[:_MOST_ROWS]) + "</ul>\n"
-    yield _forecasts(report.forecasts)
-    alarms = [birth for birth in report.births if birth.alarm and birth is not origin]
-    others = [birth for birth in report.births if not birth.alarm]
-    yield _births("Other alarms", alarms)
-    yield _births("Meant or inherited", others)
+        shown = command("trueline", "show", report.path, origin.call.name, "--step", origin.call.step)
+        commands.append({"why": "look", "command": shown})
+        framework = origin.call.api.partition(".")[0]
+        target = f"{framework}:cpu" if framework in ("torch", "paddle") else "torch:cpu"
+        commands.append({"why": "check", "command": command("trueline", "check", report.path, "--target", target)})
+    commands.append({"why": "view", "command": command("trueline", "view", report.path)})
+    return commands
 
 
-def _origin(birth: Birth) -> str:
-    element = "" if birth.element is None else f"[{', '.join(map(str, birth.element))}]"
-    given = ", ".join(f"{name} = {value:.6g}" for name, value in birth.operands.items())
-    fields = (
-        ("call", birth.call.name),
-        ("module", module_of(birth.call)),
-        ("source", birth.call.source or "(no stack was kept)"),
-        ("where", f"{place(birth.call)}; {birth.path}, {birth.dtype}{list(birth.shape)}: {birth.counts}"),
-        ("element", f"{element} {given}".strip()),
-        ("kind", birth.kind.value),
-        ("nature", birth.nature.value),
-        ("why", birth.why),
-        ("ends in", f"{birth.ends or '-'}; {plural(birth.victims, 'call')} inherited it"),
-        ("what helps", birth.advice),
-    )
-    rows = "".join(f"<dt>{name}</dt><dd><code>{_text(value)}</code></dd>" for name, value in fields if value)
-    stack = "".join(f"<li><code>{_text(str(frame))}</code></li>" for frame in birth.call.stack)
-    way = "".join(f"<li><code>{_text(name)}</code></li>" for name in birth.chain)
-    return (
-        f"<h2>Origin</h2><dl>{rows}</dl>\n"
-        + (f'<h2>The way it took</h2><ol class="way">{way}</ol>\n' if way else "")
-        + (f"<h2>Stack</h2><ol>{stack}</ol>\n" if len(birth.call.stack) > 1 else "")
-    )
-
-
-def _births(title: str, births: Sequence[Birth]) -> str:
-    if not births:
-        return ""
-    head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
-    rows = []
-    for birth in births[:_MOST_ROWS]:
-        call = birth.call
-        cells = (call.name, call.step, call.rank, call.module, birth.counts, birth.kind.value, birth.nature.value,
-                 birth.why, call.source)  # fmt: skip
-        rows.append("<tr>" + "".join(f"<td>{_text(str(cell))}</td>" for cell in cells) + "</tr>")
-    more = f'<p class="dim">and {len(births) - _MOST_ROWS:,} more</p>' if len(births) > _MOST_ROWS else ""
-    return f"<h2>{title}</h2><table><tr>{head}</tr>{''.join(rows)}</table>{more}\n"
-
-
-def _forecasts(forecasts: Sequence[Forecast]) -> str:
-    if not forecasts:
-        return ""
-    items = "".join(f'<li class="warn">{_text(forecast_sentence(one))}</li>' for one in forecasts)
-    return f"<h2>Will overflow if the trend holds</h2><ul>{items}</ul>\n"
-
-
-def _scope(report: OverflowReport) -> str:
-    watched = "".join(f"; rank {one.rank} watched for {plural(one.steps, 'step')}" for one in report.watched)
-    return (
-        f"{report.path}: {plural(report.calls, 'call')} and {plural(report.tensors, 'tensor')} of "
-        f"{plural(len(report.ranks), 'rank')}{watched}"
-    )
-
-
-def _text(text: str) -> str:
-    return html.escape(text)
+def _columns(births: Sequence[Birth]) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    texts = {
+        "api": [birth.call.api for birth in births],
+        "module": [birth.call.module for birth in births],
+        "source": [birth.call.source for birth in births],
+        "dtype": [birth.dtype for birth in births],
+        "kind": [birth.kind.value for birth in births],
+        "nature": [birth.nature.value for birth in births],
+        "ends": [birth.ends for birth in births],
+        "why": [birth.why for birth in births],
+    }
+    numbers = {
+        "step": [birth.call.step for birth in births],
+        "rank": [birth.call.rank for birth in births],
+        "index": [birth.call.index for birth in births],
+        "backward": [birth.call.phase is Phase.BACKWARD for birth in births],
+        "alarm": [birth.alarm for birth in births],
+        "nan": [min(birth.counts.nan, 2**32 - 1) for birth in births],
+        "infinite": [min(birth.counts.infinite, 2**32 - 1) for birth in births],
+        "elements": [min(birth.counts.of, 2**32 - 1) for birth in births],
+        "victims": [birth.victims for birth in births],
+    }
+    columns: dict[str, Any] = {}
+    names: dict[str, list[str]] = {}
+    for name, values in texts.items():
+        names[name], codes = said_once(np.array(values, dtype=object))
+        columns[name] = encode(codes)
+    for name, amounts in numbers.items():
+        columns[name] = encode(np.array(amounts, dtype=np.int64))
+    return columns, names

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from trueline.overflows import Birth, EventKind, Forecast, Nature, OverflowReport, Watched, WatchEvent
 from trueline.report.blocks import BLANK, Block, Fields, Paragraph, Row, Span, Table, heading, line
+from trueline.report.phrases import Phrase, counted
 from trueline.report.wording import command, module_of, name_and_module, place, plural
 
 _LONG_CHAIN = 8
@@ -36,20 +37,24 @@ def overflow_blocks(report: OverflowReport, *, rows: int = 12) -> list[Block]:
 
 def sentence(report: OverflowReport) -> str:
     """What was found, in one sentence."""
-    origin = report.origin
-    if origin is None:
-        if report.births:
-            return f"infinity or NaN in {plural(len(report.births), 'place')}, all of it meant"
-        if any(one.overflows for one in report.watched):
-            return "a watch found NaN or infinity in what steps gave away, but the calls that made it were not held"
-        return "nothing but numbers"
-    return birth_sentence(origin)
+    if report.origin is not None:
+        return birth_sentence(report.origin)
+    if report.births:
+        one = "infinity or NaN in {n} place, all of it meant"
+        many = "infinity or NaN in {n} places, all of it meant"
+        return counted(len(report.births), one, many)
+    if any(one.overflows for one in report.watched):
+        return Phrase("a watch found NaN or infinity in what steps gave away, but the calls that made it were not held")
+    return Phrase("nothing but numbers")
 
 
 def birth_sentence(birth: Birth) -> str:
     """Who is the first to give what, and why."""
-    nature = "" if birth.nature is Nature.UNKNOWN else f", {birth.nature.value}"
-    return f"{name_and_module(birth.call)} is the first to give {_what(birth)}: {birth.kind.value}{nature}"
+    first = Phrase("{call} is the first to give {what}", call=name_and_module(birth.call), what=_what(birth))
+    kind = Phrase(birth.kind.value)
+    if birth.nature is Nature.UNKNOWN:
+        return Phrase("{first}: {kind}", first=first, kind=kind)
+    return Phrase("{first}: {kind}, {nature}", first=first, kind=kind, nature=Phrase(birth.nature.value))
 
 
 def forecast_sentence(one: Forecast) -> str:
@@ -75,7 +80,7 @@ def event_blocks(events: Sequence[WatchEvent], *, rows: int = 100) -> list[Block
 def _what(birth: Birth) -> str:
     if birth.counts.nan:
         return "NaN"
-    return "infinity" if birth.counts.infinite else "something bad"
+    return Phrase("infinity") if birth.counts.infinite else Phrase("something bad")
 
 
 def _origin(birth: Birth) -> Fields:

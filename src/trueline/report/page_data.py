@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from trueline.records import Call, CallComparison, Phase, Statistics, TensorComparison, TensorRecord, Verdict
-from trueline.report.json import comparison_head, dumps, plain
-from trueline.report.showing import render_call, render_result
+from trueline.records import Call, CallComparison, Phase, Verdict
+from trueline.report.json import comparison_head, dumps
+from trueline.report.pair_details import pair_details
+from trueline.report.pair_details import record_details as record_details  # the page of a Run shows tensors alike
 from trueline.report.subject import Columns, ComparisonView
-from trueline.report.tensor_error import tensor_error
+from trueline.report.tensor_error import tensor_error, with_gold, with_slices
 from trueline.report.text import same_pair
-from trueline.report.wording import confirmation, module_of, next_commands, why
+from trueline.report.wording import confirmation, finding, module_of, next_commands, why
 
 DETAILED_CALLS = 2_000
 DETAILED_BYTES = 20_000_000
@@ -26,18 +27,18 @@ _NEIGHBOURS = 40
 """Calls before the origin whose details are kept although they agree: people look there first."""
 _PICTURES = 4
 """Tensors of the origin whose error is drawn."""
-_TEXT_COLUMNS = ("api", "module", "source")
+_TEXT_COLUMNS = ("api", "module", "source", "reference_module")
 _FLOAT_COLUMNS = ("output_distance", "input_distance", "limit")
 
 Vector = np.ndarray[Any, Any]
 
 
-def page_data(comparison: ComparisonView) -> dict[str, Any]:
-    """Everything the page shows, as JSON values."""
+def page_data(comparison: ComparisonView, most: int | None = None) -> dict[str, Any]:
+    """Everything the page shows, as JSON values; with the details of at most so many calls."""
     series = comparison.series()
     count = len(series["verdict"])
     origin = origin_position(comparison, series)
-    details, known = _details(comparison, series, origin)
+    details, known = _details(comparison, series, origin, DETAILED_CALLS if most is None else most)
     columns, names = _columns(_completed(series, known))
     return {
         "head": _head(comparison, origin),
@@ -70,21 +71,27 @@ def _head(comparison: ComparisonView, position: int | None) -> dict[str, Any]:
     if origin is not None:
         head["origin"] |= {
             "why": why(origin),
+            "finding": finding(origin),
             "confirmation": confirmation(origin, comparison.mode, baseline=comparison.baseline is not None),
             "module": module_of(origin.comparison.call),
-            "detail": pictured(comparison, origin.comparison),
+            "detail": _pictured(comparison, origin.comparison, position),
         }
     return head
 
 
-def pictured(comparison: ComparisonView, pair: CallComparison) -> dict[str, Any]:
-    """Details with a picture of the error of the tensors that differ, where they were kept."""
-    details = pair_details(pair)
-    drawn = 0
-    for place, tensor in enumerate(pair.tensors):
-        if tensor.verdict is not Verdict.PASS and drawn < _PICTURES:
-            details["tensors"][place]["picture"] = tensor_error(comparison.reference, comparison.candidate, pair, place)
-            drawn += 1
+def _pictured(comparison: ComparisonView, pair: CallComparison, position: int | None) -> dict[str, Any]:
+    """Details with a picture of the error of the tensors that differ, where they were kept. The gold is among them
+    where the origin could be replayed at all: nobody has to wait for a replay that was not asked for."""
+    details = pair_details(comparison, pair)
+    if position is None:
+        return details
+    origin = comparison.origin
+    differing = [place for place, tensor in enumerate(pair.tensors) if tensor.verdict is not Verdict.PASS]
+    for place in differing[:_PICTURES]:
+        picture = with_slices(tensor_error(comparison, position, place), comparison, position, place)
+        if "missing" not in picture and origin is not None and origin.confirmed is not None:
+            picture["gold"] = with_gold(comparison, position, place)
+        details["tensors"][place]["picture"] = picture
     return details
 
 
@@ -101,6 +108,8 @@ def _completed(series: Columns, known: Mapping[int, Call]) -> dict[str, Vector]:
         columns["source"] = np.full(count, "", dtype=object)
         for position, call in known.items():
             columns["source"][position] = call.source
+    columns.setdefault("alone", np.zeros(count, dtype=np.int64))
+    columns.setdefault("reference_module", columns["module"])
     unknown = columns["verdict"].astype(np.int64) == Verdict.NOT_COMPARED  # uninitialised memory, for example
     columns["output_distance"] = np.where(unknown, np.nan, columns["output_distance"])
     return columns
@@ -115,7 +124,7 @@ def _columns(series: Mapping[str, Vector]) -> tuple[dict[str, Any], dict[str, li
     for name in _FLOAT_COLUMNS:
         with np.errstate(over="ignore"):
             columns[name] = encode(series[name].astype("<f4"))
-    for name in ("step", "rank", "verdict", "index", "inherited"):
+    for name in ("step", "rank", "verdict", "index", "inherited", "alone"):
         columns[name] = encode(series[name].astype(np.int64))
     columns["backward"] = encode((series["phase"] == Phase.BACKWARD.value).astype(np.int64))
     return columns, names
@@ -140,16 +149,18 @@ def encode(values: Vector) -> dict[str, str]:
     return {"type": f"{kind}Array", "data": base64.b64encode(little.tobytes()).decode("ascii")}
 
 
-def _details(comparison: ComparisonView, series: Columns, origin: int | None) -> tuple[dict[str, Any], dict[int, Call]]:
+def _details(
+    comparison: ComparisonView, series: Columns, origin: int | None, most: int
+) -> tuple[dict[str, Any], dict[int, Call]]:
     """Details by position, and the calls that they are of."""
     details: dict[str, Any] = {}
     known: dict[int, Call] = {}
     budget = DETAILED_BYTES
     for position in _worth_details(series, origin):
-        if len(details) >= DETAILED_CALLS or budget < 0:
+        if len(details) >= most or budget < 0:
             break
         pair = comparison.calls[position]
-        detail = pair_details(pair)
+        detail = pair_details(comparison, pair)
         budget -= len(dumps(detail))
         details[str(position)] = detail
         known[position] = pair.call
@@ -167,65 +178,3 @@ def _worth_details(series: Columns, origin: int | None) -> Iterator[int]:
     if origin is not None:
         rank[max(0, origin - _NEIGHBOURS) : origin + 1] = 0
     yield from np.argsort(rank, kind="stable").tolist()
-
-
-def pair_details(pair: CallComparison) -> dict[str, Any]:
-    """One pair of calls as the page's side panel shows it."""
-    call = pair.call
-    return {
-        "reason": pair.reason,
-        "module_class": call.module_class,
-        "level": call.level.value,
-        "context": call.context,
-        "reference": _side(pair.reference),
-        "candidate": _side(pair.candidate),
-        "stack": [str(frame) for frame in call.stack],
-        "tensors": [_tensor(tensor) for tensor in pair.tensors],
-    }
-
-
-def _side(call: Call | None) -> dict[str, Any] | None:
-    if call is None:
-        return None
-    written, result = render_call(call), render_result(call)
-    return {"name": call.name, "id": call.id, "call": written, "result": result, "raised": call.raised}
-
-
-def _tensor(tensor: TensorComparison) -> dict[str, Any]:
-    content: dict[str, Any] = {
-        "role": tensor.role.value,
-        "path": tensor.path,
-        "verdict": int(tensor.verdict),
-        "reason": tensor.reason,
-        "distance": plain(tensor.distance),
-        "estimated": tensor.estimated,
-        "limit": plain(tensor.limit),
-        "reference": record_details(tensor.reference),
-        "candidate": record_details(tensor.candidate),
-    }
-    if (m := tensor.measurement) is not None:
-        content["measurement"] = {
-            "cosine": plain(m.cosine), "max abs": plain(m.max_abs), "mean abs": plain(m.mean_abs),
-            "max rel": plain(m.max_rel), "RMSE": plain(m.rmse), "max ULP": plain(m.max_ulp), "bias": plain(m.bias),
-            "equal": f"{m.equal:,} of {m.count:,}", "NaN mismatch": m.nan_mismatch, "Inf mismatch": m.infinity_mismatch,
-            "worst element": m.worst, "there, reference": plain(m.worst_reference),
-            "there, candidate": plain(m.worst_candidate),
-        }  # fmt: skip
-    if tensor.errors:
-        content["baseline"] = record_details(tensor.baseline)
-        content["errors"] = [
-            [one.metric, plain(one.candidate), plain(one.baseline), plain(one.ratio)] for one in tensor.errors
-        ]
-    return content
-
-
-def record_details(record: TensorRecord | None) -> dict[str, Any] | None:
-    if record is None:
-        return None
-    numbers: Statistics | None = record.statistics
-    content: dict[str, Any] = {"dtype": record.dtype, "shape": list(record.shape), "device": record.device}
-    if numbers is None:
-        return content | {"missing": record.missing or "no statistics"}
-    infinities = numbers.positive_infinity + numbers.negative_infinity
-    values = (numbers.minimum, numbers.maximum, numbers.mean, numbers.norm, numbers.nan, infinities, numbers.zeros)
-    return content | {"statistics": [plain(value) for value in values]}

@@ -1,193 +1,199 @@
-"""A pipeline as one HTML page that opens from disk, asks nothing of the network and runs no program.
+"""A pipeline as one HTML page that opens from disk, asks nothing of the network and can be mailed (see ``html``).
 
-The matrix model x trainer x precision x backend first; below it every stage with its command, time, memory, errors and
-a link to its output, which lies beside the page.
+The matrix model x trainer x precision x backend first, with the errors between stages; then the curves of the
+trainings, what changed since the last run, and every stage with its command, time, memory and output.
 """
 
 from __future__ import annotations
 
-import html
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TextIO
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
 
 from trueline.pipelines import NumberFinding, PipelineReport, StageKind, StageResult
 from trueline.records import Verdict
-from trueline.report.pipeline_wording import (
-    Cell,
-    matrix,
-    memory_words,
-    seconds_words,
-    status_words,
-    summary,
-    variant_words,
-    worst_number,
-)
+from trueline.report.html import Layout, write_page
+from trueline.report.json import plain
+from trueline.report.page_data import encode, said_once
+from trueline.report.pipeline_log import log_link, log_tail
+from trueline.report.pipeline_wording import Cell, matrix, status_words, summary, variant_words, worst_number
+from trueline.report.wording import command
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --good: #2e8b57; --warn: #b8860b; --bad: #c0392b; --dim: #888; }
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1500px; padding: 0 1rem; }
-h1 { font-size: 1.25rem; margin: 0; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
-table { border-collapse: collapse; width: 100%; } th { text-align: left; color: var(--dim); font-weight: normal; }
-th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-td.number { text-align: right; white-space: nowrap; } code { font-size: .85em; overflow-wrap: anywhere; }
-.pass { color: var(--good); } .warn { color: var(--warn); } .fail, .error { color: var(--bad); font-weight: 600; }
-.not_compared { color: var(--dim); } .dim { color: var(--dim); } ul { margin: .2rem 0; padding-left: 1.2rem; }
-td.cell { white-space: nowrap; } details { margin: .2rem 0; }
-"""
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+LAYOUT = Layout(
+    "pipeline.html",
+    "stage",
+    (
+        "chinese_numbers.js", "chinese_pipeline.js", "vendor/uPlot.js", "line_chart.js", "small_table.js",
+        "pipeline_data.js", "table.js", "pipeline_matrix.js", "pipeline_curves.js", "pipeline_details.js",
+        "pipeline_main.js",
+    ),
+    ("vendor/uPlot.css", "line_chart.css", "small_table.css", "pipeline.css"),
+)  # fmt: skip
+_KEPT_LOG = 6_000
+"""Bytes of the output of a failed command that go with the page."""
 
 
-def write_pipeline_html(report: PipelineReport, stream: TextIO) -> None:
-    """Writes the page. Open the file as UTF-8."""
-    stream.writelines(f"{row}\n" for row in _page(report))
+def write_pipeline_html(report: PipelineReport, stream: TextIO, *, folder: Path | None = None) -> None:
+    """Writes the page; the end of what failed commands wrote is in it. ``folder`` is where the report lies and the only
+    place from which logs are read; without it the one that the report was written to, which only its own writer should
+    believe. Open the file as UTF-8."""
+    if folder is None and report.info is not None:
+        folder = Path(report.info.folder)
+    write_pipeline_page(pipeline_page_data(report, folder), stream)
 
 
-def _page(report: PipelineReport) -> Iterator[str]:
+def write_pipeline_page(data: dict[str, Any], stream: TextIO) -> None:
+    """Writes the page of such data."""
+    write_page(stream, LAYOUT, f"{data['head']['verdict'].replace('_', ' ')}: {data['head']['summary']}", data)
+
+
+def pipeline_page_data(report: PipelineReport, folder: Path | None = None) -> dict[str, Any]:
+    """Everything the page shows, as JSON values. ``folder`` is where the report and its logs lie now."""
+    columns, names = _columns(report.results)
+    failed = {id(result) for result in report.failures}
+    details = {
+        str(place): stage_details(report, result, folder, tail=_KEPT_LOG if id(result) in failed else 0)
+        for place, result in enumerate(report.results)
+    }
+    return {
+        "head": _head(report, folder),
+        "count": len(report.results),
+        "columns": columns,
+        "names": names,
+        "details": details,
+    }
+
+
+def stage_details(report: PipelineReport, result: StageResult, folder: Path | None, *, tail: int) -> dict[str, Any]:
+    """One stage as the page's side panel shows it."""
+    stage = result.stage
+    ran = stage.command
+    return {
+        "command": "" if ran is None else ran.text.strip(),
+        "environment": {} if ran is None else dict(ran.environment),
+        "settings": dict(stage.settings),
+        "after": list(stage.after),
+        "exit_code": result.exit_code,
+        "started": result.started,
+        "reused": result.reused,
+        "attempts": result.attempts,
+        "reference": stage.reference,
+        "candidate": stage.candidate,
+        "check": "" if stage.check is None else stage.check.value,
+        "findings": [_finding(one) for one in sorted(result.findings, key=lambda one: -one.verdict)],
+        "numbers": plain(result.numbers),
+        "log": log_link(report, result),
+        "tail": log_tail(report, result, folder, tail) if tail and folder is not None else None,
+    }
+
+
+def _finding(one: NumberFinding) -> dict[str, Any]:
+    return {**plain(one), "verdict": int(one.verdict)}
+
+
+def _head(report: PipelineReport, folder: Path | None) -> dict[str, Any]:
     verdict = report.verdict if report.results else Verdict.NOT_COMPARED
-    title = f"{verdict.name.replace('_', ' ')}: {summary(report)}"
-    yield "<!doctype html>"
-    yield '<html lang="en"><head><meta charset="utf-8">'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    yield f"<title>{_text(title)}</title><style>{_STYLE}</style></head><body>"
-    yield f"<h1 class={_class(verdict)}>{_text(title)}</h1>"
-    yield f"<p class=dim>{_text(f'{report.plan.model}, {report.plan.mode}, {report.plan.config}')}</p>"
-    yield from _matrix(report)
-    yield from _changes(report)
-    yield from _stages(report)
-    yield from _checks(report)
-    yield from _head(report)
-    yield "</body></html>"
+    plan, info = report.plan, report.info
+    failures = [place for place, one in enumerate(report.results) if one.verdict >= Verdict.FAIL]
+    return {
+        "verdict": verdict.name,
+        "summary": summary(report),
+        "path": str(folder) if folder is not None else plan.folder,
+        "model": plan.model,
+        "mode": plan.mode,
+        "config": plan.config,
+        "warnings": [str(warning) for warning in plan.warnings],
+        "info": plain(info),
+        "counts": report.counts,
+        "position": failures[0] if failures else None,
+        "matrix": _matrix(report),
+        "edges": _edges(report.results),
+        "changes": plain(report.changes),
+        "histories": [_history(report, name) for name in report.histories],
+        "past": plain(report.past),
+        "again": command("trueline", "pipeline", *plan.config.split(" + "), plan.mode),
+        "planned": [ran.text.strip() for ran in plan.commands] if not report.results else [],
+    }
 
 
-def _matrix(report: PipelineReport) -> Iterator[str]:
+def _matrix(report: PipelineReport) -> dict[str, Any]:
+    """Rows: how a chain was trained; columns: what was done with it; cells: the rows of the table that are these."""
+    places = {result.stage.name: place for place, result in enumerate(report.results)}
     cells = [cell for cell in matrix(report) if cell.result.stage.kind is not StageKind.PREPARE]
     columns = list(dict.fromkeys(_column(cell) for cell in cells))
     chains: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
         chains.setdefault((cell.trainer, cell.precision, cell.devices), []).append(cell)
-    yield "<h2>matrix</h2><table><tr><th>model<th>trainer<th>precision<th>devices"
-    yield "".join(f"<th>{_text(name)}" for name in columns) + "</tr>"
-    for (trainer, precision, devices), members in chains.items():
-        yield f"<tr><td>{_text(report.plan.model)}<td>{_text(trainer)}<td>{_text(precision)}<td>{_text(devices)}"
-        for name in columns:
-            yield _cell([cell for cell in members if _column(cell) == name])
-        yield "</tr>"
-    yield "</table>"
+    rows = [
+        {
+            "trainer": trainer,
+            "precision": precision,
+            "devices": devices,
+            "cells": [[_place(cell, places) for cell in members if _column(cell) == name] for name in columns],
+        }
+        for (trainer, precision, devices), members in chains.items()
+    ]
+    return {"columns": columns, "rows": rows}
+
+
+def _place(cell: Cell, places: Mapping[str, int]) -> list[int | None]:
+    """The row of a command, and that of the check of its numbers."""
+    return [places[cell.result.stage.name], None if cell.check is None else places[cell.check.stage.name]]
 
 
 def _column(cell: Cell) -> str:
     return f"infer {cell.backend}" if cell.result.stage.kind is StageKind.INFER else cell.backend
 
 
-def _cell(cells: Sequence[Cell]) -> str:
-    if not cells:
-        return "<td class='cell dim'>"
-    worst = max(cell.verdict for cell in cells)
-    good = sum(cell.verdict <= Verdict.WARN for cell in cells)
-    tally = "" if len(cells) == 1 else f" {good}/{len(cells)}"
-    seconds = seconds_words(sum(cell.result.seconds for cell in cells))
-    memory = memory_words(max(cell.result.peak_bytes for cell in cells))
-    verdict = f"<span class={_class(worst)}>{_text(_word(worst) + tally)}</span>"
-    return f"<td class=cell>{verdict}<br><span class=dim>{_text(f'{seconds} {memory}')}</span>"
+def _edges(results: Sequence[StageResult]) -> list[dict[str, Any]]:
+    """Who was compared with whom, and how far they are apart where that was measured."""
+    edges = []
+    for place, result in enumerate(results):
+        if result.stage.kind is StageKind.CHECK and result.stage.reference:
+            errors = [one for one in result.findings if "error" in one.numbers]
+            worst = max(errors, key=lambda one: (one.verdict, _share(one)), default=None)
+            edges.append(
+                {
+                    "position": place,
+                    "reference": result.stage.reference,
+                    "candidate": result.stage.candidate,
+                    "error": None if worst is None else plain(worst.numbers["error"]),
+                    "limit": None if worst is None else plain(worst.numbers.get("limit")),
+                }
+            )
+    return edges
 
 
-def _stages(report: PipelineReport) -> Iterator[str]:
-    yield "<h2>stages</h2><table><tr><th>stage<th>result<th>time<th>memory<th>errors<th>command and output</tr>"
-    for cell in matrix(report):
-        result = cell.result
-        command = result.stage.command
-        assert command is not None, "the matrix holds commands"
-        numbers = _numbers(cell.check) if cell.check is not None else ""
-        reason = f"<br><span class=dim>{_text(result.reason)}</span>" if result.reason else ""
-        link = _link(report, result)
-        yield (
-            f"<tr><td>{_text(result.stage.name)}<br><span class=dim>{_text(variant_words(result))}</span>"
-            f"<td><span class={_class(result.verdict)}>{_text(status_words(result))}</span>{reason}"
-            f"<td class=number>{_text(seconds_words(result.seconds))}"
-            f"<td class=number>{_text(memory_words(result.peak_bytes))}"
-            f"<td>{numbers}<td><code>{_text(command.text.strip())}</code>{link}</tr>"
-        )
-    yield "</table>"
+def _share(finding: NumberFinding) -> float:
+    return finding.numbers["error"] / (finding.numbers.get("limit") or 1.0)
 
 
-def _numbers(check: StageResult) -> str:
-    return f"<span class={_class(check.verdict)}>{_text(_word(check.verdict))}</span><br>{_text(worst_number(check))}"
+def _history(report: PipelineReport, name: str) -> dict[str, Any]:
+    stage = next((one for one in report.plan.stages if one.name == name), None)
+    told = {} if stage is None else {"trainer": stage.trainer, "precision": stage.precision, "devices": stage.devices}
+    return {"stage": name, **told, **plain(report.histories[name])}
 
 
-def _link(report: PipelineReport, result: StageResult) -> str:
-    if not result.log or report.info is None:
-        return ""
-    place = os.path.relpath(result.log, report.info.folder)
-    return f'<br><a href="{html.escape(place, quote=True)}">output</a>'
-
-
-def _checks(report: PipelineReport) -> Iterator[str]:
-    checks = [result for result in report.results if result.stage.kind is StageKind.CHECK]
-    if not checks:
-        return
-    yield "<h2>numbers</h2><table><tr><th>check<th>of<th>against<th>verdict<th>findings</tr>"
-    for result in checks:
-        stage = result.stage
-        findings = _findings(result)
-        yield (
-            f"<tr><td>{_text(str(stage.check))}<td>{_text(stage.candidate)}<td>{_text(stage.reference)}"
-            f"<td class={_class(result.verdict)}>{_text(_word(result.verdict))}"
-            f"<td>{findings or _text(result.reason)}</tr>"
-        )
-    yield "</table>"
-
-
-def _findings(result: StageResult) -> str:
-    """What is not simply right; the rest can be unfolded."""
-    loud = _list(_finding(one) for one in result.findings if one.verdict is not Verdict.PASS)
-    quiet = [_finding(one) for one in result.findings if one.verdict is Verdict.PASS]
-    folded = f"<details><summary class=dim>{len(quiet)} right</summary>{_list(quiet)}</details>" if quiet else ""
-    return loud + folded
-
-
-def _finding(finding: NumberFinding) -> str:
-    numbers = ", ".join(f"{name} {value:.3g}" for name, value in finding.numbers.items())
-    parts = (f"at {finding.blamed}" if finding.blamed else "", f"[{numbers}]" if numbers else "")
-    more = " ".join(part for part in parts if part)
-    word = f"<span class={_class(finding.verdict)}>{_text(_word(finding.verdict))}</span>"
-    return f"{word} {_text(f'{finding.what}: {finding.reason}')} <span class=dim>{_text(more)}</span>"
-
-
-def _changes(report: PipelineReport) -> Iterator[str]:
-    if not report.changes:
-        return
-    yield "<h2>since the last run</h2><table><tr><th>what<th>stage<th>before<th>now</tr>"
-    for one in report.changes:
-        yield f"<tr><td>{_text(one.what)}<td>{_text(one.stage)}<td>{_text(one.before)}<td>{_text(one.now)}</tr>"
-    yield "</table>"
-
-
-def _head(report: PipelineReport) -> Iterator[str]:
-    if report.plan.warnings:
-        yield "<h2>config</h2>" + _list(_text(str(warning)) for warning in report.plan.warnings)
-    if report.info is None:
-        return
-    info = report.info
-    made = f"{info.created}, {seconds_words(info.seconds)}, {info.jobs} at a time, on {info.host}"
-    facts = [f"{made}, trueline {info.tool_version}"]
-    facts += [f"{name} {version}" for name, version in info.versions.items()]
-    facts += [f"{name}={value}" for name, value in info.environment.items()]
-    yield "<h2>made with</h2>" + _list(_text(fact) for fact in facts)
-
-
-def _list(items: Iterable[str]) -> str:
-    rows = "".join(f"<li>{item}" for item in items)
-    return f"<ul>{rows}</ul>" if rows else ""
-
-
-def _word(verdict: Verdict) -> str:
-    return verdict.name.replace("_", " ").lower()
-
-
-def _class(verdict: Verdict) -> str:
-    return verdict.name.lower()
-
-
-def _text(text: str) -> str:
-    return html.escape(text)
+def _columns(results: Sequence[StageResult]) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    texts = {
+        "name": [result.stage.name for result in results],
+        "kind": [result.stage.kind.value for result in results],
+        "trainer": [result.stage.trainer for result in results],
+        "precision": [result.stage.precision for result in results],
+        "variant": [variant_words(result) for result in results],
+        "status": [status_words(result) for result in results],
+        "reason": [result.reason for result in results],
+        "said": [worst_number(result) for result in results],
+        "command": ["" if result.stage.command is None else result.stage.command.text for result in results],
+    }
+    columns: dict[str, Any] = {}
+    names: dict[str, list[str]] = {}
+    for name, values in texts.items():
+        names[name], codes = said_once(np.array(values, dtype=object))
+        columns[name] = encode(codes)
+    columns["verdict"] = encode(np.array([int(result.verdict) for result in results], dtype=np.int64))
+    columns["seconds"] = encode(np.array([result.seconds for result in results], dtype="<f4"))
+    columns["peak"] = encode(np.array([result.peak_bytes for result in results], dtype="<f4"))
+    return columns, names

@@ -5,7 +5,9 @@
      "info": {created, tool_version, seconds, jobs, host, python, versions, environment, folder},
      "results": [{stage, status, verdict, reason, exit_code, seconds, peak_bytes, folder, log, reused, started,
                   findings: [{what, verdict, reason, blamed, numbers}], numbers}],
-     "changes": [{stage, what, before, now}]}
+     "changes": [{stage, what, before, now}],
+     "histories": {stage: {steps, loss, scale, gradient_norm, update_norm}},
+     "past": [{created, verdict, seconds, executed}]}
 
 Times are in seconds, memory in bytes; ``stage`` of a result is the name of one of the plan's.
 """
@@ -24,6 +26,7 @@ from trueline.pipelines import (
     CheckKind,
     Command,
     NumberFinding,
+    PastRun,
     PipelineInfo,
     PipelineReport,
     Plan,
@@ -32,6 +35,7 @@ from trueline.pipelines import (
     StageKind,
     StageResult,
     StageStatus,
+    TrainingHistory,
 )
 from trueline.records import Verdict
 from trueline.report.json import plain
@@ -59,6 +63,8 @@ def report_dict(report: PipelineReport) -> dict[str, Any]:
         "info": plain(report.info),
         "results": [result_dict(result) for result in report.results],
         "changes": plain(report.changes),
+        "histories": plain(report.histories),
+        "past": plain(report.past),
     }
 
 
@@ -86,7 +92,19 @@ def _report(data: Mapping[str, Any]) -> PipelineReport:
     stages = {stage.name: stage for stage in plan.stages}
     results = tuple(result_of(one, stages[one["stage"]]) for one in data["results"])
     info = None if data["info"] is None else PipelineInfo(**data["info"])
-    return PipelineReport(plan, results, info, tuple(Change(**one) for one in data["changes"]))
+    changes = tuple(Change(**one) for one in data["changes"])
+    histories = {name: history_of(one) for name, one in data.get("histories", {}).items()}
+    return PipelineReport(
+        plan, results, info, changes, histories, tuple(PastRun(**one) for one in data.get("past", ()))
+    )
+
+
+def history_of(data: Mapping[str, Any]) -> TrainingHistory:
+    def column(name: str) -> tuple[float | None, ...]:
+        return tuple(None if one is None else float(one) for one in data[name])
+
+    steps = tuple(int(one) for one in data["steps"])
+    return TrainingHistory(steps, *(column(name) for name in ("loss", "scale", "gradient_norm", "update_norm")))
 
 
 def plan_of(data: Mapping[str, Any]) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trueline.pipelines import Change, PipelineReport, Plan, StageKind, StageResult
+from trueline.pipelines import TO_KEEP, Change, PipelineReport, Plan, StageKind, StageResult
 from trueline.records import Verdict
 from trueline.report.blocks import BLANK, Block, Row, Table, line
 from trueline.report.pipeline_wording import (
@@ -59,6 +59,8 @@ def pipeline_blocks(report: PipelineReport, *, rows: int = 60) -> list[Block]:
             line("to look at", "heading"),
             *(line(f"{one.stage.name}: {one.reason}", indent=2) for one in warned),
         ]
+    if kept := list(_kept(report.results)):
+        blocks += [BLANK, line(TO_KEEP, "heading"), *kept]
     if missing := _not_compared(report.results):
         blocks += [BLANK, line("not compared", "heading"), *missing]
     if report.changes:
@@ -113,6 +115,14 @@ def _wrong_blocks(wrong: Sequence[StageResult]) -> Iterator[Block]:
         for finding in result.findings:
             if finding.verdict >= Verdict.WARN and finding.reason != result.reason:
                 yield line(f"{finding.verdict.name} {finding.what}: {finding.reason}", indent=4)
+
+
+def _kept(results: Sequence[StageResult]) -> Iterator[Block]:
+    """What a search for operators that need float32 has found, where it was asked for."""
+    for result in results:
+        for finding in result.findings:
+            if finding.what == TO_KEEP and finding.verdict < Verdict.FAIL:
+                yield line(f"{result.stage.chain}: {finding.reason}", indent=2)
 
 
 def _not_compared(results: Sequence[StageResult]) -> list[Block]:

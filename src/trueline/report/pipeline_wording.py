@@ -7,43 +7,53 @@ from dataclasses import dataclass
 
 from trueline.pipelines import NumberFinding, PipelineReport, StageKind, StageResult, StageStatus
 from trueline.records import Verdict
+from trueline.report.phrases import Phrase, Phrases, counted
 from trueline.report.wording import size
 
 
 def summary(report: PipelineReport) -> str:
     """One sentence."""
     if not report.results:
-        return f"planned: {_count(len(report.plan.commands), 'command')}, none of them run"
+        planned = len(report.plan.commands)
+        return counted(planned, "planned: {n} command, not run", "planned: {n} commands, none of them run")
     if not report.executed:
-        return "no command was run: that is no clean bill"
+        return Phrase("no command was run: that is no clean bill")
     failed = [result for result in report.failures if result.stage.command is not None]
     wrong = [result for result in report.failures if result.stage.command is None]
-    parts = [_ran(report)]
+    parts = [*_ran(report)]
     if failed:
-        parts.append(f"{_count(len(failed), 'command')} failed, the first {failed[0].stage.name} ({failed[0].reason})")
+        one, many = "{n} command failed, the first {stage} ({why})", "{n} commands failed, the first {stage} ({why})"
+        parts.append(counted(len(failed), one, many, stage=failed[0].stage.name, why=failed[0].reason))
     if wrong:
-        blamed = blamed_of(wrong[0])
-        parts.append(f"the numbers are wrong in {_count(len(wrong), 'check')}, the first at {blamed}")
+        one = "the numbers are wrong in {n} check, the first at {stage}"
+        many = "the numbers are wrong in {n} checks, the first at {stage}"
+        parts.append(counted(len(wrong), one, many, stage=blamed_of(wrong[0])))
     if not failed and not wrong:
-        parts.append("all commands succeeded")
-    parts += _numbers_said(report, wrong)
-    return "; ".join(parts)
+        parts.append(Phrase("all commands succeeded"))
+    return Phrases("; ", [*parts, *_numbers_said(report, wrong)])
 
 
-def _ran(report: PipelineReport) -> str:
+def _ran(report: PipelineReport) -> Iterator[str]:
     reused = sum(result.reused for result in report.results)
-    told = _count(report.executed - reused, "command") + " run"
-    return told + (f", {reused} as before" if reused else "")
+    told = counted(report.executed - reused, "{n} command run", "{n} commands run")
+    yield Phrase("{ran}, {n} as before", ran=told, n=reused) if reused else told
+    again = sum(result.attempts > 1 and result.status is StageStatus.DONE for result in report.results)
+    if again:
+        one, many = "{n} command succeeded only when run again", "{n} commands succeeded only when run again"
+        yield counted(again, one, many)
 
 
-def _numbers_said(report: PipelineReport, wrong: Sequence[StageResult]) -> list[str]:
+def _numbers_said(report: PipelineReport, wrong: Sequence[StageResult]) -> Iterator[str]:
     checks = [result for result in report.results if result.stage.kind is StageKind.CHECK]
     compared = [result for result in checks if result.verdict in (Verdict.PASS, Verdict.WARN)]
     missing = [result for result in checks if result.verdict is Verdict.NOT_COMPARED]
     if checks and not compared and not wrong:
-        return ["NO NUMBERS WERE COMPARED"]
-    said = [f"numbers agree in {_count(len(compared), 'check')}"] if compared else []
-    return said + ([f"{len(missing)} not compared"] if missing else [])
+        yield Phrase("NO NUMBERS WERE COMPARED")
+        return
+    if compared:
+        yield counted(len(compared), "numbers agree in {n} check", "numbers agree in {n} checks")
+    if missing:
+        yield Phrase("{n} not compared", n=len(missing))
 
 
 def blamed_of(result: StageResult) -> str:
@@ -127,7 +137,3 @@ def seconds_words(seconds: float) -> str:
 
 def memory_words(count: int) -> str:
     return size(count) if count else ""
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

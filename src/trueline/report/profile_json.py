@@ -2,6 +2,7 @@
 
     {"format": "trueline-profile", "version": 1, "verdict", "summary", "info": {...}, "counts": {PASS, ...},
      "totals": {forward, backward, seconds, launch, against, against_launch, lost, explained},   seconds of one step
+     "told": {calls, step, against, explained, devices: {target: sentence}},   the same in words
      "cases": [{key, api, call, count, verdict, reason, findings: [{what, phase, verdict, reason}], total, lost,
                 accuracy, accuracy_reason, calls, module, source, ratios: {phase: {value, low, high}},
                 target: {outcome, notes, outputs, phases: {phase: {timing, memory, cost, share, bound}}}, against}]}
@@ -11,17 +12,29 @@ Times are in seconds, memory in bytes. A float that JSON cannot say is the strin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
+from trueline.errors import UsageError
 from trueline.profiles import CaseProfile, ProfileInfo, SideProfile, totals
 from trueline.records import Verdict
 from trueline.report.check_wording import call_words
 from trueline.report.json import dumps, plain
-from trueline.report.profile_wording import verdict_line
+from trueline.report.profile_wording import (
+    against_line,
+    calls_line,
+    explained_line,
+    roofline_line,
+    sum_line,
+    verdict_line,
+)
 
 FORMAT = "trueline-profile"
 VERSION = 1
+FILE = "profile.json"
+"""Its name in the folder of a profile that was kept."""
 
 
 def write_profile_json(info: ProfileInfo, results: Sequence[CaseProfile], verdict: Verdict, stream: TextIO) -> int:
@@ -31,6 +44,27 @@ def write_profile_json(info: ProfileInfo, results: Sequence[CaseProfile], verdic
         stream.write(("\n" if position == 0 else ",\n") + dumps(case_dict(result)))
     stream.write("\n]}\n")
     return len(results)
+
+
+def profile_dict(info: ProfileInfo, results: Sequence[CaseProfile], verdict: Verdict) -> dict[str, Any]:
+    """The whole profile, as the file has it."""
+    return {**profile_head(info, results, verdict), "cases": [case_dict(result) for result in results]}
+
+
+def read_profile_json(path: Path) -> Mapping[str, Any]:
+    """A profile that was written before: its file, or its folder. What its cases hold is not looked into."""
+    file = path / FILE if path.is_dir() else path
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from None
+    except ValueError:
+        raise UsageError(f"{file} is no profile: it is not JSON") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT or not isinstance(content.get("cases"), list):
+        raise UsageError(f"{file} is no profile; trueline profile --out FOLDER writes one")
+    if not isinstance(content.get("version"), int) or content["version"] > VERSION:
+        raise UsageError(f"{file} was written by a newer trueline (version {content.get('version')} of its format)")
+    return content
 
 
 def profile_head(info: ProfileInfo, results: Sequence[CaseProfile], verdict: Verdict) -> dict[str, Any]:
@@ -45,6 +79,13 @@ def profile_head(info: ProfileInfo, results: Sequence[CaseProfile], verdict: Ver
         "info": plain(info),
         "counts": {one.name: sum(result.verdict is one for result in results) for one in Verdict},
         "totals": plain({**found, "explained": explained}),
+        "told": {
+            "calls": calls_line(info, results),
+            "step": sum_line(info, results),
+            "against": against_line(info, results) if info.against else "",
+            "explained": explained_line(info, results),
+            "devices": {target: roofline_line(line) for target, line in info.rooflines.items()},
+        },
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -23,11 +22,10 @@ from trueline.report.profile_wording import (
     sum_line,
     verdict_line,
 )
+from trueline.report.reading import WIDTH, cut, reason_blocks, wrapped
 from trueline.report.text import VERDICT_STYLE
 from trueline.report.wording import plural, size
 
-WIDTH = 100
-_REASONS = 6
 _ROW_STYLE = {Verdict.FAIL: "bad", Verdict.ERROR: "bad", Verdict.WARN: "warn"}
 
 
@@ -38,12 +36,12 @@ def profile_blocks(
     compared = bool(info.against)
     word = word_of(verdict) if compared else "TIMED"
     style = VERDICT_STYLE[verdict] if compared else "strong"
-    sentence = _wrapped(verdict_line(info, results), WIDTH - len(word) - 2)
+    sentence = wrapped(verdict_line(info, results), WIDTH - len(word) - 2)
     blocks: list[Block] = [Paragraph((Span(word, style), Span(f"  {sentence}", "strong"))), BLANK, _head(info, results)]
     blocks += _table(info, results, rows)
     blocks += _finding_blocks(results, rows)
-    blocks += _reason_blocks("Not compared" if compared else "Not timed", _missing(results, compared))
-    blocks += _reason_blocks("Skipped", info.skipped)
+    blocks += reason_blocks("Not compared" if compared else "Not timed", _missing(results, compared))
+    blocks += reason_blocks("Skipped", info.skipped)
     return blocks
 
 
@@ -64,7 +62,7 @@ def _head(info: ProfileInfo, results: Sequence[CaseProfile]) -> Fields:
           if info.against else []),
         *([("accuracy", info.check)] if info.check else []),
     ]  # fmt: skip
-    return Fields(tuple((name, _wrapped(value, WIDTH - 12)) for name, value in items))
+    return Fields(tuple((name, wrapped(value, WIDTH - 12)) for name, value in items))
 
 
 def _table(info: ProfileInfo, results: Sequence[CaseProfile], rows: int) -> list[Block]:
@@ -88,7 +86,7 @@ def _table(info: ProfileInfo, results: Sequence[CaseProfile], rows: int) -> list
 
 def _cells(info: ProfileInfo, result: CaseProfile) -> list[str]:
     measured = result.measured
-    cells = [word_of(result.verdict) if info.against else "-", _cut(result.case.api, 44), f"{result.case.count:,}"]
+    cells = [word_of(result.verdict) if info.against else "-", cut(result.case.api, 44), f"{result.case.count:,}"]
     for phase in Phase:
         found = phase_of(measured.target, phase)
         cells.append("-" if found is None else duration(found.timing.median))
@@ -122,7 +120,7 @@ def _finding_blocks(results: Sequence[CaseProfile], rows: int) -> list[Block]:
             items.append(("where", ", ".join(part for part in (case.module, case.source) if part)))
         if case.calls:
             items.append(("calls", case.calls[0] + (f" and {case.count - 1:,} more" if case.count > 1 else "")))
-        blocks += [Paragraph(title, 2), Fields(tuple((n, _wrapped(v, WIDTH - 15)) for n, v in items), indent=4)]
+        blocks += [Paragraph(title, 2), Fields(tuple((n, wrapped(v, WIDTH - 15)) for n, v in items), indent=4)]
     if len(bad) > rows:
         blocks.append(line(f"and {len(bad) - rows:,} more", "dim", indent=2))
     return blocks
@@ -133,24 +131,3 @@ def _missing(results: Sequence[CaseProfile], compared: bool) -> Mapping[str, int
     if not compared:
         left = [one for one in left if not one.measured.target.phases]
     return Counter(f"{one.case.api}: {one.reason}" for one in left)
-
-
-def _reason_blocks(title: str, reasons: Mapping[str, int]) -> list[Block]:
-    if not reasons:
-        return []
-    ordered = sorted(reasons.items(), key=lambda item: -item[1])
-    items = tuple((f"{amount:,}", _wrapped(reason, WIDTH - 12)) for reason, amount in ordered[:_REASONS])
-    blocks: list[Block] = [BLANK, heading(title), Fields(items)]
-    if len(ordered) > _REASONS:
-        rest = sum(amount for _, amount in ordered[_REASONS:])
-        blocks.append(line(f"and {rest:,} for {len(ordered) - _REASONS:,} other reasons", "dim", indent=2))
-    return blocks
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _wrapped(text: str, width: int) -> str:
-    lines = [part for row in text.split("\n") for part in textwrap.wrap(row, width, break_on_hyphens=False) or [""]]
-    return "\n".join(lines)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from trueline.profiles import CaseProfile, Footprint, PhaseProfile, ProfileInfo, Roofline, SideProfile, totals
 from trueline.records import Phase, Verdict
+from trueline.report.phrases import Phrase, Phrases, counted
 from trueline.report.wording import plural, size
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -28,26 +30,55 @@ def rate(amount: float, unit: str) -> str:
     return f"{amount:.3g} {unit}"
 
 
+@dataclass(frozen=True, slots=True)
+class CaseSaid:
+    """What the sentence about a profile needs of one case."""
+
+    api: str
+    module: str
+    verdict: Verdict
+    accuracy: Verdict | None
+    timed: bool
+
+
 def verdict_line(info: ProfileInfo, results: Sequence[CaseProfile]) -> str:
     """The whole profile in one sentence."""
-    timed = sum(bool(one.measured.target.phases) for one in results)
-    if not results:
-        return "No case was executed"
-    if not info.against:
-        return f"{plural(timed, 'case')} of {len(results):,} timed on {info.target}"
-    bad = [one for one in results if one.verdict >= Verdict.FAIL]
-    wrong = sum(one.accuracy is not None and one.accuracy >= Verdict.FAIL for one in results)
-    also = f"; {plural(wrong, 'case')} with wrong numbers" if wrong else ""
-    compared = sum(one.verdict is not Verdict.NOT_COMPARED for one in results)
+    cases = [
+        CaseSaid(one.case.api, one.case.module, one.verdict, one.accuracy, bool(one.measured.target.phases))
+        for one in results
+    ]
+    return profile_sentence(cases, info.target, info.against)
+
+
+def profile_sentence(cases: Sequence[CaseSaid], target: str, against: str) -> str:
+    """A profile of these cases, those that lost most time first, in one sentence."""
+    if not cases:
+        return Phrase("No case was executed")
+    if not against:
+        timed = sum(one.timed for one in cases)
+        one, many = "{n} case of {all} timed on {target}", "{n} cases of {all} timed on {target}"
+        return counted(timed, one, many, all=len(cases), target=target)
+    wrong = sum(one.accuracy is not None and one.accuracy >= Verdict.FAIL for one in cases)
+    said = [_limits_said(cases, against)]
+    if wrong:
+        said.append(counted(wrong, "{n} case with wrong numbers", "{n} cases with wrong numbers"))
+    return Phrases("; ", said)
+
+
+def _limits_said(cases: Sequence[CaseSaid], against: str) -> str:
+    bad = [one for one in cases if one.verdict >= Verdict.FAIL]
+    compared = sum(one.verdict is not Verdict.NOT_COMPARED for one in cases)
     if bad:
-        verb = "is" if len(bad) == 1 else "are"
-        which = "" if len(bad) == 1 else "the most lost in "
-        where = f" in {bad[0].case.module}" if bad[0].case.module else ""
-        found = f"{which}{bad[0].case.api}{where}{also}"
-        return f"{len(bad):,} of {plural(compared, 'case')} {verb} beyond the limits: {found}"
+        first = bad[0]
+        where = Phrase("{call} in {module}", call=first.api, module=first.module) if first.module else first.api
+        one = "{n} of {cases} is beyond the limits: {where}"
+        many = "{n} of {cases} are beyond the limits: the most lost in {where}"
+        return counted(len(bad), one, many, cases=counted(compared, "{n} case", "{n} cases"), where=where)
     if not compared:
-        return f"None of {plural(len(results), 'case')} could be held against {info.against}{also}"
-    return f"{plural(compared, 'case')} compared, none beyond the limits{also}"
+        told = counted(len(cases), "{n} case", "{n} cases")
+        return Phrase("None of {cases} could be held against {other}", cases=told, other=against)
+    one, many = "{n} case compared, none beyond the limits", "{n} cases compared, none beyond the limits"
+    return counted(compared, one, many)
 
 
 def calls_line(info: ProfileInfo, results: Sequence[CaseProfile]) -> str:

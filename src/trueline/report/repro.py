@@ -280,13 +280,7 @@ def _ending(repro: Repro) -> list[str]:
     if repro.status in (Status.CRASHED, Status.TIMED_OUT, Status.OUT_OF_MEMORY):
         return dying(repro, actual)
     if repro.status is not Status.RETURNED:
-        return [
-            "try:",
-            f"    {actual}",
-            "except Exception as error:",
-            '    print(f"it raises {type(error).__name__}: {error}")',
-            "    sys.exit(1)",
-        ]
+        return raising(actual)
     if _shows_looks(repro):
         return _looks(repro, actual)
     return _numbers(repro, actual)
@@ -315,7 +309,7 @@ def _numbers(repro: Repro, actual: str) -> list[str]:
         "same = (actual == expected) | ((actual != actual) & (expected != expected))",
         f"error = torch.where(same, 0.0, {measure}.nan_to_num(nan=inf))",
         "where = np.unravel_index(int(error.argmax()), tuple(error.shape))",
-        "worst = f\"expected {expected[where].item()!r}, got {actual[where].item()!r}\"",
+        'worst = f"expected {expected[where].item()!r}, got {actual[where].item()!r}"',
         f'print(f"{what}{{[int(n) for n in where]}}: {{worst}}")',
         f"sys.exit(1 if {limit} else 0)",
     ]
@@ -345,6 +339,17 @@ def _about_looks() -> list[str]:
         '    return [one(result) for result in results], {"changed": changed}',
         "",
         "",
+    ]
+
+
+def raising(actual: str) -> list[str]:
+    """The end of a script about a call that raises."""
+    return [
+        "try:",
+        f"    {actual}",
+        "except Exception as error:",
+        '    print(f"it raises {type(error).__name__}: {error}")',
+        "    sys.exit(1)",
     ]
 
 

@@ -98,7 +98,7 @@ def _content(tensor: ReproTensor, framework: str) -> str:
     if kind.is_complex:  # bytes, in one more dimension
         return f"{found}.numpy().view(np.{kind.name}).squeeze(-1)"
     if numpy == "float32" and kind.name != "float32":
-        return f'{found}.{"float()" if framework == "torch" else "astype({!r})".format("float32")}.numpy()'
+        return f"{found}.{'float()' if framework == 'torch' else 'astype({!r})'.format('float32')}.numpy()"
     return f"{found}.numpy()"
 
 
@@ -243,13 +243,9 @@ def _ending(repro: Repro, candidate: Side, truth: Side) -> list[str]:
 
         return dying(repro, actual)
     if repro.status is not Status.RETURNED:
-        return [
-            "try:",
-            f"    {actual}",
-            "except Exception as error:",
-            '    print(f"it raises {type(error).__name__}: {error}")',
-            "    sys.exit(1)",
-        ]
+        from trueline.report.repro import raising
+
+        return raising(actual)
     if repro.structure:
         return [
             f"actual = {actual}",

@@ -1,41 +1,55 @@
 """A Run as one HTML page: the course of its calls, how large their numbers are, and each call in detail.
 
 Columns of all calls are in it as in the page of a comparison; details of those that gave NaN or infinity or have little
-room left, then of others, up to a fixed amount.
+room left, then of others, up to a fixed amount. Where bad numbers were born is said by an overflow report, how long
+calls take by a profile: whoever has these hands them in.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 import numpy as np
 
-from trueline.dtypes import DTYPES
-from trueline.records import Call, Role
+from trueline.errors import UsageError
+from trueline.overflows import OverflowReport
+from trueline.records import Call, Phase, Role
+from trueline.report.call_numbers import Vector, call_numbers
 from trueline.report.html import Layout, write_page
 from trueline.report.json import dumps, plain
-from trueline.report.page_data import DETAILED_BYTES, DETAILED_CALLS, Vector, encode, record_details, said_once
+from trueline.report.overflow_html import birth_story
+from trueline.report.overflow_text import sentence
+from trueline.report.page_data import DETAILED_BYTES, DETAILED_CALLS, encode, said_once
+from trueline.report.pair_details import record_details
+from trueline.report.phrases import Phrases, counted
+from trueline.report.run_story import RunStory
+from trueline.report.run_times import call_times
 from trueline.report.showing import render_call, render_result
-from trueline.report.wording import plural
 from trueline.store import Run, Trace
 from trueline.store.columns import LEVELS, PHASES, ROLES
 
 LAYOUT = Layout(
     "run.html",
     "call",
-    ("common.js", "run_data.js", "vendor/uPlot.js", "run_plot.js", "table.js", "run_details.js", "run_main.js"),
-    ("page.css", "vendor/uPlot.css", "run.css"),
-)
+    (
+        "chinese_numbers.js", "chinese_run.js", "vendor/uPlot.js", "line_chart.js", "small_table.js", "run_data.js",
+        "run_plot.js", "table.js", "run_steps.js", "run_modules.js", "overflow_way.js", "run_details.js",
+        "run_main.js",
+    ),
+    ("vendor/uPlot.css", "line_chart.css", "run.css", "overflow_way.css"),
+)  # fmt: skip
 _CLOSE_BITS = 2.0
 """Less room than this and the next steps may overflow."""
 
 
-def write_run_html(run: Run, stream: TextIO) -> None:
-    """Writes the page of a Run."""
+def write_run_html(
+    run: Run, stream: TextIO, *, overflow: OverflowReport | None = None, profile: Mapping[str, Any] | None = None
+) -> None:
+    """Writes the page of a Run; ``overflow`` says where its NaN and infinities were born, ``profile`` (as JSON has it)
+    how long its calls take and how much memory."""
     traces = [run.rank(rank).trace() for rank in run.ranks]
-    write_run_page(run_page_data(run, traces), stream)
+    write_run_page(run_page_data(run, traces, overflow=overflow, profile=profile), stream)
 
 
 def write_run_page(data: dict[str, Any], stream: TextIO) -> None:
@@ -43,25 +57,61 @@ def write_run_page(data: dict[str, Any], stream: TextIO) -> None:
     write_page(stream, LAYOUT, f"{data['head']['path']}: {data['head']['summary']}", data)
 
 
-def run_page_data(run: Run, traces: Sequence[Trace]) -> dict[str, Any]:
+def run_page_data(
+    run: Run,
+    traces: Sequence[Trace],
+    *,
+    overflow: OverflowReport | None = None,
+    profile: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Everything the page shows, as JSON values."""
-    parts = [_numbers(trace) for trace in traces]
+    try:
+        parts = [_columns(trace, profile) for trace in traces]
+        profiled = None if profile is None else _profiled(profile)
+    except (KeyError, TypeError, AttributeError):
+        raise UsageError(f"the profile for {run.path} cannot be read; run trueline profile --out again") from None
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    texts = _texts(traces)
     names: dict[str, list[str]] = {}
     encoded: dict[str, Any] = {}
-    for name, values in texts.items():
+    for name, values in _texts(traces).items():
         names[name], codes = said_once(values)
         encoded[name] = encode(codes)
-    for name, values in columns.items():
-        encoded[name] = encode(values)
+    encoded |= {name: encode(values) for name, values in columns.items()}
+    head = _head(run, columns)
+    if overflow is not None:
+        head["overflow"] = _overflow(overflow, RunStory(run, traces))
+    if profiled is not None:
+        head["profile"] = profiled
     return {
-        "head": _head(run, columns),
+        "head": head,
         "count": len(columns["step"]),
         "columns": encoded,
         "names": names,
         "details": _details(traces, columns),
     }
+
+
+def has_bad_numbers(traces: Sequence[Trace]) -> bool:
+    """Whether any tensor of a Run holds NaN or infinity, so that somebody should find out where it was born."""
+    names = ("nan", "positive_infinity", "negative_infinity")
+    return any(bool(trace.extremes[name].any()) for trace in traces for name in names)
+
+
+def _overflow(report: OverflowReport, story: RunStory) -> dict[str, Any]:
+    """The origin and the way that it took, for the picture of it."""
+    origin = report.origin
+    return {
+        "summary": sentence(report),
+        "wrong": report.wrong,
+        "alarms": len(report.alarms),
+        "births": len(report.births),
+        "origin": None if origin is None else birth_story(origin, story),
+    }
+
+
+def _profiled(profile: Mapping[str, Any]) -> dict[str, Any]:
+    info = profile["info"]
+    return {"target": info["target"], "against": info["against"], "summary": profile["summary"]}
 
 
 def call_at(traces: Sequence[Trace], position: int) -> Call:
@@ -93,12 +143,16 @@ def _head(run: Run, columns: dict[str, Vector]) -> dict[str, Any]:
     bad = int(((columns["nan"] > 0) | (columns["infinite"] > 0)).sum())
     close = int((columns["headroom"] < _CLOSE_BITS).sum())
     count = len(columns["step"])
-    told = [plural(count, "call"), plural(len(np.unique(columns["step"])), "step"), plural(len(run.ranks), "rank")]
+    told: list[str] = [
+        counted(count, "{n} call", "{n} calls"),
+        counted(len(np.unique(columns["step"])), "{n} step", "{n} steps"),
+        counted(len(run.ranks), "{n} rank", "{n} ranks"),
+    ]
     if bad:
-        told.append(f"{plural(bad, 'call')} with NaN or infinity")
+        told.append(counted(bad, "{n} call with NaN or infinity", "{n} calls with NaN or infinity"))
     return {
         "path": str(run.path),
-        "summary": ", ".join(told),
+        "summary": Phrases(", ", told),
         "bad": bad,
         "close": close,
         "run": {"path": str(run.path), **plain(run.info)},
@@ -140,46 +194,19 @@ def _output_dtypes(trace: Trace) -> Vector:
     return found
 
 
-def _numbers(trace: Trace) -> dict[str, Vector]:
-    """Of each call: where it stands, and of its outputs the largest magnitude (as a power of two), the room that is
-    left to the limit of the dtype in bits, and how many elements are NaN or infinite."""
+def _columns(trace: Trace, profile: Mapping[str, Any] | None) -> dict[str, Vector]:
+    """Of each call: where it stands, how large its numbers are and, where there is a profile, what it costs."""
     count = len(trace)
-    largest, room = np.full(count, -np.inf), np.full(count, np.inf)
-    nan, infinite, elements = (np.zeros(count, dtype=np.int64) for _ in range(3))
-    outputs = trace.visits[trace.visits[:, 2] == ROLES.index(Role.OUTPUT)]
-    extremes = trace.extremes
-    place = np.minimum(np.searchsorted(extremes["tensor"], outputs[:, 3]), max(len(extremes) - 1, 0))
-    if len(extremes):
-        known = extremes["tensor"][place] == outputs[:, 3]
-        outputs, found = outputs[known], extremes[place[known]]
-        calls = np.searchsorted(trace.column("id"), outputs[:, 0])
-        limits = np.array([_limit(trace.layouts[number].dtype) for number in range(max(trace.layouts, default=-1) + 1)])
-        with np.errstate(all="ignore"):
-            bits = np.log2(np.fmax(np.abs(found["minimum"]), np.abs(found["maximum"])))
-        here = ~np.isnan(bits)
-        np.maximum.at(largest, calls[here], bits[here])
-        np.minimum.at(room, calls[here], (limits[outputs[:, 4]] - bits)[here])
-        np.add.at(nan, calls, found["nan"])
-        np.add.at(infinite, calls, found["positive_infinity"] + found["negative_infinity"])
-        np.add.at(elements, calls, found["count"])
     return {
         "step": trace.column("step"),
         "rank": np.full(count, trace.rank),
         "index": trace.column("nth"),
-        "backward": (trace.column("phase") == PHASES.index(PHASES[1])).astype(np.int64),
+        "backward": (trace.column("phase") == PHASES.index(Phase.BACKWARD)).astype(np.int64),
         "level": np.clip(trace.column("level"), 0, len(LEVELS) - 1),
         "raised": (trace.column("raised") >= 0).astype(np.int64),
-        "largest": np.where(np.isinf(largest), np.nan, largest).astype("<f4"),
-        "headroom": np.where(np.isfinite(room), room, np.nan).astype("<f4"),
-        "nan": np.minimum(nan, 2**32 - 1),
-        "infinite": np.minimum(infinite, 2**32 - 1),
-        "elements": np.minimum(elements, 2**32 - 1),
+        **call_numbers(trace),
+        **({} if profile is None else call_times(trace, profile)),
     }
-
-
-def _limit(dtype: str) -> float:
-    kind = DTYPES.get(dtype)
-    return math.log2(kind.largest) if kind is not None and kind.is_float else math.nan
 
 
 def _details(traces: Sequence[Trace], columns: dict[str, Vector]) -> dict[str, Any]:

@@ -125,16 +125,22 @@ def forward_of(reader: RankReader, call: Call) -> Call | None:
 
 def render_call(call: Call) -> str:
     """The call as it would look in Python, tensors as ``float32[8, 16]``."""
+    given = (f"{name}={text}" if name else text for name, text in arguments_of(call))
+    return f"{call.api}({', '.join(given)})"
+
+
+def arguments_of(call: Call) -> list[tuple[str, str]]:
+    """Name (empty for one that was given by its place) and text of each argument."""
     leaves = _leaves(call, call.arguments, given=True)
     tree = call.arguments
-    if isinstance(tree, dict) and set(tree) <= {"args", "kwargs"}:
-        arguments = [render(item, leaves) for item in _items(tree.get("args"))]
-        arguments += [f"{name}={render(value, leaves)}" for name, value in (tree.get("kwargs") or {}).items()]
-    elif isinstance(tree, dict):
-        arguments = [f"{name}={render(value, leaves)}" for name, value in tree.items()]
-    else:
-        arguments = [] if tree is None else [render(tree, leaves)]
-    return f"{call.api}({', '.join(arguments)})"
+    if not isinstance(tree, dict):
+        return [] if tree is None else [("", render(tree, leaves))]
+    if not set(tree) <= {"args", "kwargs"}:
+        return [(name, render(value, leaves)) for name, value in tree.items()]
+    named = (tree.get("kwargs") or {}).items()
+    return [("", render(item, leaves)) for item in _items(tree.get("args"))] + [
+        (name, render(value, leaves)) for name, value in named
+    ]
 
 
 def render_result(call: Call) -> str:

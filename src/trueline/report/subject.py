@@ -10,11 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from trueline.dtypes import DType
 from trueline.events import Progress
 from trueline.records import Call, CallComparison, Origin, Verdict
 from trueline.store import Run
 
-Columns = Mapping[str, np.ndarray[Any, Any]]
+Array = np.ndarray[Any, Any]
+Columns = Mapping[str, Array]
 
 
 class ComparisonView(Protocol):
@@ -59,7 +61,18 @@ class ComparisonView(Protocol):
 
     def series(self) -> Columns:
         """One value per call and column: step, rank, phase, output_distance, input_distance, limit, verdict, api,
-        module, inherited; where they are cheap to give also index and source."""
+        module, inherited; where they are cheap to give also index, source, reference_module (the path of the module
+        in the reference) and alone (1: only the candidate makes the call, 2: only the reference)."""
+        ...
+
+    def elements(self, position: int, place: int) -> tuple[Array, Array, DType] | str:
+        """The tensor at ``place`` of the call at a position, of the reference and of the candidate: in float64 or
+        complex128, in the same shape, with the coarser of their dtypes; or why that cannot be told."""
+        ...
+
+    def gold(self, position: int, place: int) -> Array | str:
+        """The same tensor as the reference's call gives it when it is replayed in float64 on its recorded inputs; or
+        why there is none. Takes its time."""
         ...
 
 

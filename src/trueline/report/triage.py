@@ -43,7 +43,7 @@ def triage_blocks(found: Triage, *, rows: int = 20) -> list[Block]:
 def _group_blocks(group: Group) -> list[Block]:
     blocks: list[Block] = [
         line(f"{group.name}: {group.label.value}", _STYLES.get(group.label.value, "strong")),
-        line(f"{_what(group)}; {_size(group)}", indent=2),
+        line(f"{what_of(group)}; {_size(group)}", indent=2),
         line(group.why, indent=2),
         line(f"for example {_example(group)}", "dim", indent=2),
     ]
@@ -70,7 +70,7 @@ def groups_markdown(found: Triage) -> str:
         "|---|---|---|---:|---:|",
     ]
     for group in found.groups:
-        lines.append(f"| {group.name} | {group.label.value} | {_cell(_what(group))} | {group.size} | {group.of} |")
+        lines.append(f"| {group.name} | {group.label.value} | {_cell(what_of(group))} | {group.size} | {group.of} |")
     for group in found.groups:
         lines += ["", *_section(group)]
     for reason, count in found.left_out.items():
@@ -79,7 +79,7 @@ def groups_markdown(found: Triage) -> str:
 
 
 def _section(group: Group) -> list[str]:
-    lines = [f"## {group.name}", "", f"**{group.label.value}**: {group.why}", "", f"{_what(group)}; {_size(group)}."]
+    lines = [f"## {group.name}", "", f"**{group.label.value}**: {group.why}", "", f"{what_of(group)}; {_size(group)}."]
     if group.folder is not None:
         script = f"`groups/{group.name}/repro.py`"
         lines.append(f"{script} shows it." if group.reproduced else f"{script} does not show it: {group.note}.")
@@ -89,11 +89,11 @@ def _section(group: Group) -> list[str]:
     lines += [f"- `{member.line}` {member.api}: {_cell(member.reason)}" for member in group.members[:5]]
     if group.size > 5:
         lines.append(f"- and {group.size - 5:,} more")
-    told = [words for opinion in group.opinions if (words := _opinion(opinion))]
+    told = [words for opinion in group.opinions if (words := opinion_words(opinion))]
     return [*lines, "", *(f"Done again: {words}." for words in told[:1])] if told else lines
 
 
-def _opinion(opinion: Opinion) -> str:
+def opinion_words(opinion: Opinion) -> str:
     """What was tried, in words."""
     parts = [
         f"as it was: {opinion.again}" if opinion.again else "",
@@ -128,7 +128,7 @@ def _numbers(opinion: Opinion) -> str:
     return ", ".join(told)
 
 
-def _what(group: Group) -> str:
+def what_of(group: Group) -> str:
     signature = group.signature
     names = ", ".join(group.apis[:3]) + (f" and {len(group.apis) - 3} more" if len(group.apis) > 3 else "")
     where = " ".join(part for part in (signature.dtype, signature.direction) if part)

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from trueline.records import Call, Origin, Verdict
+from trueline.report.phrases import Phrase, Phrases, counted
 from trueline.report.subject import ComparisonView
 
+_REPLAYED = ("candidate_error", "reference_error", "candidate_honest")
 _COUNT_WORDS = (
     ("PASS", "passed"),
     ("WARN", "to look at"),
@@ -67,23 +69,29 @@ def verdict_sentence(comparison: ComparisonView) -> str:
     if comparison.verdict >= Verdict.FAIL:
         return _fault_sentence(comparison)
     if not measured(counts):
-        return "Nothing could be compared"
-    agree = f"{plural(measured(counts), 'call')} compared, none wrong"
+        return Phrase("Nothing could be compared")
+    agree = counted(measured(counts), "{n} call compared, none wrong", "{n} calls compared, none wrong")
+    return Phrases("; ", [agree, *_remarks(comparison)])
+
+
+def _remarks(comparison: ComparisonView) -> Iterator[str]:
     if comparison.origin is not None:
-        return f"{agree}; the Runs part in {name_and_module(comparison.origin.comparison.call)}"
-    if warned := count_of(counts, Verdict.WARN):
-        return f"{agree}; {warned:,} deserve{'s' if warned == 1 else ''} a look"
-    if missed := count_of(counts, Verdict.NOT_COMPARED):
-        return f"{agree}; {missed:,} could not be compared"
-    return agree
+        yield Phrase("the Runs part in {call}", call=name_and_module(comparison.origin.comparison.call))
+    elif warned := count_of(comparison.counts, Verdict.WARN):
+        yield counted(warned, "{n} deserves a look", "{n} deserve a look")
+    elif missed := count_of(comparison.counts, Verdict.NOT_COMPARED):
+        yield Phrase("{n} could not be compared", n=missed)
 
 
 def _fault_sentence(comparison: ComparisonView) -> str:
     if comparison.origin is not None:
-        return f"{name_and_module(comparison.origin.comparison.call)} went wrong first"
+        return Phrase("{call} went wrong first", call=name_and_module(comparison.origin.comparison.call))
     bad = count_of(comparison.counts, Verdict.FAIL) + count_of(comparison.counts, Verdict.ERROR)
-    what = f"{plural(bad, 'call')} {'differs' if bad == 1 else 'differ'}"
-    return f"{what} beyond honest arithmetic; no single origin could be named"
+    return counted(
+        bad,
+        "{n} call differs beyond honest arithmetic; no single origin could be named",
+        "{n} calls differ beyond honest arithmetic; no single origin could be named",
+    )
 
 
 def name_and_module(call: Call) -> str:
@@ -91,7 +99,7 @@ def name_and_module(call: Call) -> str:
     if not call.module:
         return call.name
     telling = any(letter.isalpha() for letter in call.module)
-    return f"{call.name} in {call.module if telling else module_of(call)}"
+    return Phrase("{call} in {module}", call=call.name, module=call.module if telling else module_of(call))
 
 
 def counts_sentence(counts: Mapping[str, int]) -> str:
@@ -108,17 +116,45 @@ def why(origin: Origin) -> str:
     return rest if rest and place.startswith(origin.comparison.call.name) else text
 
 
+def finding(origin: Origin) -> str:
+    """What the numbers say about an origin, of which ``why`` is the whole story in English."""
+    pair, evidence = origin.comparison, origin.evidence
+    if pair.reference is None:
+        return Phrase("only the candidate makes this call")
+    if pair.candidate is None:
+        return Phrase("only the reference makes this call")
+    told: list[str] = []
+    if pair.output_distance is not None:
+        inputs, outputs = number(pair.input_distance), number(pair.output_distance)
+        told.append(Phrase("the inputs are {inputs} apart, the outputs {outputs}", inputs=inputs, outputs=outputs))
+    if pair.limit is not None and pair.limit > 0:
+        told.append(Phrase("honest arithmetic explains {limit}", limit=number(pair.limit)))
+    if evidence.keys() >= set(_REPLAYED):
+        told.append(_replay_said(*(number(evidence[name]) for name in _REPLAYED)))
+    return Phrases("; ", told)
+
+
+def _replay_said(candidate: str, reference: str, honest: str) -> str:
+    return Phrase(
+        "replayed in float64, the candidate is off by {candidate} and the reference by {reference}, where an honest "
+        "implementation is off by {honest}",
+        candidate=candidate,
+        reference=reference,
+        honest=honest,
+    )
+
+
 def confirmation(origin: Origin, mode: str, *, baseline: bool = False) -> str:
     """Whether replaying the call proved the fault."""
     if baseline:
-        return "the baseline does the same call with a smaller error against the gold"
+        return Phrase("the baseline does the same call with a smaller error against the gold")
     if origin.confirmed:
-        return "confirmed by replaying the call in float64 on its recorded inputs"
+        return Phrase("confirmed by replaying the call in float64 on its recorded inputs")
     if origin.confirmed is False:
-        return "not confirmed: replayed in float64 on its recorded inputs, the call computes right"
+        return Phrase("not confirmed: replayed in float64 on its recorded inputs, the call computes right")
     if mode == "tensors":
-        return "not confirmed by a replay"
-    return f"not confirmed: a replay needs the tensors, these Runs hold {mode}"
+        return Phrase("not confirmed by a replay")
+    return Phrase("not confirmed: a replay needs the tensors, these Runs hold {mode}", mode=mode)
 
 
 def place(call: Call) -> str:
@@ -135,18 +171,18 @@ def module_of(call: Call) -> str:
 def next_commands(comparison: ComparisonView, *, html_written: bool = False) -> list[tuple[str, str]]:
     """What to run next, as (why, command)."""
     reference, candidate = comparison.reference.path, comparison.candidate.path
-    commands = []
+    commands: list[tuple[str, str]] = []
     origin = comparison.origin
     if origin is not None:
         call = origin.comparison.call
         side = candidate if origin.comparison.candidate is not None else reference
-        commands.append(("see this call", show_command(side, call, ranks=comparison.candidate.ranks)))
+        commands.append((Phrase("see this call"), show_command(side, call, ranks=comparison.candidate.ranks)))
         if origin.confirmed is None and comparison.mode != "tensors" and comparison.baseline is None:
-            commands.append(("keep its tensors on both sides to confirm", _recapture(comparison, call)))
+            commands.append((Phrase("keep its tensors on both sides to confirm"), _recapture(comparison, call)))
     if not html_written:
         third = ("--baseline", comparison.baseline.path) if comparison.baseline is not None else ()
         page = command("trueline", "compare", reference, candidate, *third, "--html", "report.html")
-        commands.append(("see all calls", page))
+        commands.append((Phrase("see all calls"), page))
     return commands
 
 
@@ -174,10 +210,15 @@ def unmatched_lines(comparison: ComparisonView) -> list[str]:
     ranks: Mapping[int, Mapping[str, int]] = comparison.unmatched.get("ranks", {})
     if len(ranks) < 2:
         return list(_unmatched_sentences(comparison.unmatched))
-    return [f"rank {rank}: {sentence}" for rank, sides in ranks.items() for sentence in _unmatched_sentences(sides)]
+    return [
+        Phrase("rank {rank}: {sentence}", rank=rank, sentence=sentence)
+        for rank, sides in ranks.items()
+        for sentence in _unmatched_sentences(sides)
+    ]
 
 
 def _unmatched_sentences(sides: Mapping[str, Any]) -> Iterator[str]:
-    for key, side in (("extra", "candidate"), ("missing", "reference")):
-        if amount := sides.get(key, 0):
-            yield f"{plural(amount, 'call')} only in the {side}"
+    if amount := sides.get("extra", 0):
+        yield counted(amount, "{n} call only in the candidate", "{n} calls only in the candidate")
+    if amount := sides.get("missing", 0):
+        yield counted(amount, "{n} call only in the reference", "{n} calls only in the reference")

@@ -25,13 +25,15 @@ EXTREMES = np.dtype(
         ("count", "<i8"),
         ("minimum", "<f8"),
         ("maximum", "<f8"),
+        ("mean", "<f8"),
+        ("norm", "<f8"),
         ("nan", "<i8"),
         ("positive_infinity", "<i8"),
         ("negative_infinity", "<i8"),
         ("zeros", "<i8"),
     ]
 )
-"""The part of the statistics that overflow is about."""
+"""The part of the statistics that tells how large the numbers are and whether they still are numbers."""
 
 _FETCH = 500
 """Rows asked for in one query; SQLite allows a limited number of parameters."""
@@ -201,9 +203,7 @@ class Trace:
         row = self.columns[position]
         return f"{self.names.get(int(row[3]), '?')}.{row[4]}.{PHASES[row[2]].value}"
 
-    def _tensor(
-        self, position: int, visit: list[int], numbers: dict[int, tuple[Statistics, int]]
-    ) -> TensorRecord:
+    def _tensor(self, position: int, visit: list[int], numbers: dict[int, tuple[Statistics, int]]) -> TensorRecord:
         _, leaf, role, tensor, layout_number = visit
         layout = self.layouts[layout_number]
         statistics, digest = numbers.get(tensor, (None, 0))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import secrets
 import socket
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -89,18 +90,25 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self._respond(with_content=False)
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the library refuses (a method other than ours, a request that is none) is refused in our words, which
+        repeat nothing of the request."""
+        self._refuse(HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code))
+
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not told: the page makes many."""
 
     def _respond(self, *, with_content: bool) -> None:
         answer = self._answer()
         if isinstance(answer, HTTPStatus):
-            self.close_connection = True
-            self._send(
-                answer, Answer(f"{answer.value} {answer.phrase}\n".encode(), "text/plain; charset=utf-8"), with_content
-            )
+            self._refuse(answer, with_content=with_content)
         else:
             self._send(HTTPStatus.OK, answer, with_content)
+
+    def _refuse(self, status: HTTPStatus, *, with_content: bool = True) -> None:
+        self.close_connection = True
+        words = Answer(f"{status.value} {status.phrase}\n".encode(), "text/plain; charset=utf-8")
+        self._send(status, words, with_content)
 
     def _answer(self) -> Answer | HTTPStatus:
         if not self.server.is_ours(self.headers.get("Host", "")):
@@ -111,9 +119,13 @@ class _Handler(BaseHTTPRequestHandler):
             return HTTPStatus.FORBIDDEN
         if not slash:
             return HTTPStatus.NOT_FOUND
-        if not name:
-            return self.server.view.page()
-        return self.server.view.answer(name, dict(parse_qsl(parts.query))) or HTTPStatus.NOT_FOUND
+        try:
+            if not name:
+                return self.server.view.page()
+            return self.server.view.answer(name, dict(parse_qsl(parts.query))) or HTTPStatus.NOT_FOUND
+        except Exception as error:  # what is shown may be deleted or damaged while it is shown
+            print(f"trueline view: {name or 'the page'}: {type(error).__name__}: {error}", file=sys.stderr)
+            return HTTPStatus.INTERNAL_SERVER_ERROR
 
     def _send(self, status: HTTPStatus, answer: Answer, with_content: bool) -> None:
         content = answer.content
@@ -122,6 +134,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Security-Policy", answer.policy)
         self.send_header("Content-Type", answer.kind)
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET, HEAD")
         if len(content) >= _COMPRESSED_FROM and "gzip" in self.headers.get("Accept-Encoding", ""):
             content = gzip.compress(content, compresslevel=1)
             self.send_header("Content-Encoding", "gzip")

@@ -78,6 +78,17 @@ def bits_of(value: Any, *, shared: bool = False) -> Bits:
     return bits.view(storage).reshape(shape)
 
 
+def is_made(value: Any) -> bool:
+    """Whether a kernel made this result: an optional one that was not asked for lies nowhere, and Paddle cannot say
+    where. An empty one lies somewhere, though it has no memory."""
+    if value._is_initialized():
+        return True
+    try:
+        return value.place is not None
+    except RuntimeError:
+        return False
+
+
 class _Memory:
     """Lets numpy see the memory of a tensor, which lives as long as the array. Paddle itself only makes copies."""
 

@@ -13,15 +13,17 @@ from typing import Any
 import paddle
 
 from trueline.frameworks.base import Notebook, Scope
+from trueline.frameworks.optimizers import OptimizerScope
 from trueline.frameworks.paddle.backward import BackwardWatch, Held
 from trueline.frameworks.paddle.flatten import flatten
 from trueline.frameworks.paddle.graph import Edge, border_of, edges_of, nodes_from, ways_to
 from trueline.frameworks.paddle.names import Trait
 from trueline.frameworks.paddle.reading import Tensor
-from trueline.frameworks.paddle.stacks import Stacks
 from trueline.frameworks.paddle.tensors import TensorDesk
 from trueline.frameworks.paddle.witness import Witness
 from trueline.frameworks.selection import Selection
+from trueline.frameworks.stacks import Stacks
+from trueline.frameworks.threads import thread_number
 from trueline.frameworks.trees import Trees
 from trueline.records import Level, Role
 from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, ROLES
@@ -48,16 +50,7 @@ class ThreadState(threading.local):
         """How many backwards are running, one inside the other."""
         self.contexts: list[Any] = []
         """The PyLayers being applied: what their forward was given to remember things by."""
-        self.number = _thread_number()
-
-
-_thread_numbers: dict[int, int] = {}
-
-
-def _thread_number() -> int:
-    if threading.current_thread() is threading.main_thread():
-        return 0
-    return _thread_numbers.setdefault(threading.get_ident(), len(_thread_numbers) + 1)
+        self.number = thread_number()
 
 
 class OpenCall:
@@ -84,7 +77,7 @@ class OpenCall:
     edges: list[Edge] | None
 
 
-class Watch:
+class Watch(OptimizerScope):
     """Writes calls into a notebook."""
 
     def __init__(self, notebook: Notebook, scope: Scope) -> None:
@@ -93,7 +86,7 @@ class Watch:
         self.state = ThreadState()
         self.desk = TensorDesk(notebook, scope)
         self.trees = Trees(notebook)
-        self.stacks = Stacks(notebook, paddle.nn.Layer.__call__.__code__)
+        self.stacks = Stacks(notebook, paddle, paddle.nn.Layer.__call__.__code__)
         self.selection = Selection(scope)
         self.held = Held()
         self.ways: dict[int, int] = {}
@@ -225,7 +218,7 @@ class Watch:
                 call.edges = edges_of(leaves)  # as they are before the change
         call.write = self.desk.last_write
         call.context = self.backward_context() if state.backwards else state.optimizer
-        call.stack = self.stacks.here(above) if self._stacks_wanted else NONE
+        call.stack = self.stacks.here(2, above) if self._stacks_wanted else NONE
         return call
 
     def end(self, call: OpenCall, result: Any) -> bool:
@@ -304,21 +297,6 @@ class Watch:
         self.backward_ends(outermost=True)
         self._epoch += 1
         self.desk.end_step()
-
-    def enter_optimizer(self, optimizer: Any) -> None:
-        """An optimizer's step begins: what is called now belongs to it."""
-        state = self.state
-        state.optimizer = self._contexts["optimizer"]
-        kind = type(optimizer).__qualname__
-        number = self.notebook.define("modules", ("optimizer", kind), lambda: ["optimizer", kind])
-        self.selection.module(number, "optimizer")
-        state.modules.append((number, NONE, None))
-
-    def leave_optimizer(self) -> None:
-        state = self.state
-        state.optimizer = NONE
-        if state.modules and state.modules[-1][2] is None:
-            state.modules.pop()
 
     def _changed(self, call: OpenCall, outputs: list[Tensor]) -> tuple[int, ...]:
         """Which inputs the call changed and did not return: positions among the input leaves."""

@@ -7,43 +7,18 @@ Paddle's own autograd. Layers are in the modules beside this one whose names beg
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 import paddle
 from paddle import Tensor
 from paddle.nn import functional
 
-COMPOSITES: dict[str, Callable[..., Any]] = {}
+from trueline.frameworks.composites import Composites
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def composite(function: Function) -> Function:
-    """Registers a function under its own name, less one leading underscore (for names that would hide a built-in)."""
-    name = function.__name__.removeprefix("_")
-    if name in COMPOSITES:
-        raise ValueError(f"composite {name} is written twice")
-    COMPOSITES[name] = function
-    return function
-
-
-@lru_cache(maxsize=1)
-def _load() -> None:
-    import trueline.frameworks.paddle as package
-
-    for module in pkgutil.iter_modules(package.__path__):
-        if module.name.startswith("composites_"):
-            import_module(f"{package.__name__}.{module.name}")
-
-
-def composite_named(name: str) -> Callable[..., Any] | None:
-    """The composite of a name without ``composite.``; None where there is none."""
-    _load()
-    return COMPOSITES.get(name)
+COMPOSITES = Composites("trueline.frameworks.paddle")
+composite = COMPOSITES.register
+composite_named = COMPOSITES.named
 
 
 @composite

@@ -149,7 +149,8 @@ class PaddleExecution(Execution):
         return replaced(args, copies, paddle.Tensor), replaced(kwargs, copies, paddle.Tensor)
 
     def results_of(self, returned: Any) -> Iterator[tuple[str, Any]]:
-        return leaves_of(by_position(returned), "out", paddle.Tensor, _SIZE)
+        found = leaves_of(by_position(returned), "out", paddle.Tensor, _SIZE)
+        return ((path, value) for path, value in found if not self.is_tensor(value) or arrays.is_made(value))
 
     def changed(self, args: Any, kwargs: dict[str, Any], watch: Collection[str]) -> list[str]:
         """Looks at the content: not every kernel of Paddle's that writes to an argument counts its version up."""

@@ -6,15 +6,13 @@ tree is written once however often the call is made.
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 from typing import Any
 
 import numpy as np
 import paddle
 from paddle.base import core
 
-from trueline.frameworks.keys import ATOMS, TENSOR, Key
+from trueline.frameworks.keys import ATOMS, TENSOR, Key, key_of_other, object_key
 
 Tensor = Any
 
@@ -26,7 +24,6 @@ _PLACES = tuple(
     if hasattr(core, name)
 )
 _DTYPES = tuple(kind for kind in (paddle.dtype, core.DataType, core.VarDesc.VarType) if isinstance(kind, type))
-_TEXT_LIMIT = 80
 _LONG = 1024
 """A list of so many plain values is data, not an argument: it is not spelled out."""
 
@@ -57,28 +54,9 @@ def flatten_other(value: Any, kind: type, leaves: list[Tensor]) -> Key:
         return ("$dtype", dtype_name(value))
     if isinstance(value, _PLACES):
         return ("$device", device_name(value))
-    if isinstance(value, dict):
-        return (dict, tuple([(_plain_key(key), flatten(item, leaves)) for key, item in value.items()]))
-    if isinstance(value, slice):
-        return ("$slice", tuple([flatten(part, leaves) for part in (value.start, value.stop, value.step)]))
-    if value is Ellipsis:
-        return ("$ellipsis", True)
-    if kind is complex:
-        return ("$complex", (value.real, value.imag))
-    if isinstance(value, tuple) and hasattr(value, "_fields") and by_position(value) is value:
-        fields = zip(value._fields, value, strict=True)
-        return ("$record", _type_name(kind), tuple([(name, flatten(item, leaves)) for name, item in fields]))
-    if isinstance(value, tuple | list | set | frozenset):
-        return (tuple if isinstance(value, tuple) else list, tuple([flatten(item, leaves) for item in value]))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in dataclasses.fields(value)]
-        parts = tuple([(name, flatten(getattr(value, name, None), leaves)) for name in names])
-        return ("$record", _type_name(kind), parts)
-    if isinstance(value, int | float):  # enumerations, numpy's own float
-        return (float, float(value)) if isinstance(value, float) else (int, int(value))
-    if isinstance(value, np.generic):
-        return flatten(value.item(), leaves) if type(value.item()) in ATOMS else ("$object", _type_name(kind), "")
-    return ("$object", _type_name(kind), _text_of(value))
+    if isinstance(value, np.generic) and not isinstance(value, int | float):
+        return flatten(value.item(), leaves) if type(value.item()) in ATOMS else object_key(value, kind)
+    return key_of_other(by_position(value), kind, leaves, flatten)
 
 
 def by_position(value: Any) -> Any:
@@ -104,21 +82,3 @@ def device_name(place: Any) -> str:
     """``Place(gpu:0)`` -> ``gpu:0``."""
     text = str(place)
     return text[6:-1] if text.startswith("Place(") else text
-
-
-def _plain_key(key: Any) -> Any:
-    return key if isinstance(key, str | int) else str(key)[:_TEXT_LIMIT]
-
-
-def _type_name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _text_of(value: Any) -> str:
-    """A short text that is the same in every process: nothing with an address in it."""
-    if isinstance(value, enum.Enum | type):
-        return str(value)[:_TEXT_LIMIT]
-    if hasattr(value, "dtype") and hasattr(value, "shape"):  # arrays of numpy
-        return f"{value.dtype}{list(value.shape)}"[:_TEXT_LIMIT]
-    name = getattr(value, "__qualname__", "")
-    return name[:_TEXT_LIMIT] if isinstance(name, str) else ""

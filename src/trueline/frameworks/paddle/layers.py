@@ -90,7 +90,7 @@ class LayerWatch:
     def _enter(self, layer: Any) -> None:
         modules = self._watch.state.modules
         above = modules[-1][1] if modules else NONE
-        stack = self._watch.stacks.here(above) if self._stacks_wanted else NONE
+        stack = self._watch.stacks.here(2, above) if self._stacks_wanted else NONE
         known = self._numbers.get(id(layer))
         number = known[1] if known is not None and known[0]() is layer else self._learn(layer)
         modules.append((number, stack, layer))

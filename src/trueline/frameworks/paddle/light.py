@@ -20,6 +20,7 @@ from trueline.frameworks.light import LOOKS, Examination, LightOptions, LookName
 from trueline.frameworks.paddle.light_calls import LightWatch
 from trueline.frameworks.paddle.light_held import Book, Kept, Ring, Tensor, examined, look_at
 from trueline.frameworks.paddle.optimizers import scaler_in_charge
+from trueline.frameworks.paddle.reading import data_ptr
 from trueline.frameworks.paddle.watch import PaddleWatcher
 from trueline.numerics.light import LOOK
 from trueline.records import Phase, Role
@@ -53,7 +54,7 @@ class PaddleLight:
         self._stepped = False
         self._previous: tuple[int, list[Kept], frozenset[int]] | None = None
         self._step = 0
-        self._rotation = options.rotation
+        self._rotation = 1 if options.whole else options.rotation
         self._spent, self._began = 0.0, time.perf_counter()
 
     def start(self) -> None:
@@ -106,10 +107,11 @@ class PaddleLight:
             self._previous = None
 
     def _pace(self) -> None:
-        """Looks at everything in each step where that is cheap."""
+        """Looks at every call in each step where that is cheap."""
         now = time.perf_counter()
-        whole = self._spent * (self._rotation if self._rotation > 1 else 1)
-        self._rotation = 1 if whole < _CHEAP * (now - self._began) else self._options.rotation
+        if not self._options.whole:
+            is_cheap = self._spent * self._rotation < _CHEAP * (now - self._began)
+            self._rotation = 1 if is_cheap else self._options.rotation
         self._spent, self._began = 0.0, now
 
     def _look(self, *, partial: bool) -> None:
@@ -128,7 +130,10 @@ class PaddleLight:
 
     def _read(self, wanted: list[Wanted], partial: bool) -> StepLooks:
         rows = np.zeros(len(wanted), LOOKS)
-        numbers = look_at([tensor for tensor, *_ in wanted])
+        now = self._step // self._rotation
+        whole = self._options.whole
+        rounds = [None if whole or sink != Sink.NONE else now + call for _, call, _, sink in wanted]
+        numbers = look_at([tensor for tensor, *_ in wanted], rounds)
         for field in LOOK.names or ():
             rows[field] = numbers[field]
         if wanted:
@@ -136,18 +141,19 @@ class PaddleLight:
         return StepLooks(self._step, rows, self.names, partial, self._watch.found_inf, self._stepped)
 
     def _outputs(self) -> list[Wanted]:
-        """Outputs and arrived gradients whose turn it is, of the calls since the last look."""
+        """Outputs and arrived gradients whose turn it is, of the calls since the last look; the same memory once."""
         found: list[Wanted] = []
+        seen: set[tuple[int, int]] = set()
         calls = self._ring.calls[self._looked :]
         self._looked = len(self._ring.calls)
         for kept in calls:
             if (kept.number + self._step) % self._rotation or kept.args is None:
                 continue
             for position, tensor in enumerate(kept.outputs):
-                if _is_float(tensor) and _version(tensor) == kept.after[position]:
+                if _is_float(tensor) and _version(tensor) == kept.after[position] and _is_new(tensor, seen):
                     found.append((tensor, kept.number, self._name(kept, position, tensor, Phase.FORWARD), Sink.NONE))
             for position, (_, gradient) in kept.arrived.items():
-                if _is_float(gradient):
+                if _is_float(gradient) and _is_new(gradient, seen):
                     found.append(
                         (gradient, kept.number, self._name(kept, position, gradient, Phase.BACKWARD), Sink.NONE)
                     )
@@ -218,6 +224,14 @@ class PaddleLight:
 
 def _is_float(tensor: Tensor) -> bool:
     return bool(tensor.is_floating_point()) and bool(tensor._is_initialized()) and bool(tensor.is_dense())
+
+
+def _is_new(tensor: Tensor, seen: set[tuple[int, int]]) -> bool:
+    """Whether its memory is not among the seen, and enters it: all of a step is held, so addresses tell."""
+    mark = (data_ptr(tensor), int(np.prod(tensor.shape)))
+    known = mark in seen
+    seen.add(mark)
+    return not known
 
 
 def _parameters_of(optimizer: Any) -> list[Tensor]:

@@ -14,10 +14,11 @@ from trueline.frameworks.paddle.calls import ThreadState
 from trueline.frameworks.paddle.flatten import PLAIN_TENSORS, flatten
 from trueline.frameworks.paddle.light_held import Kept, Ring, Tensor
 from trueline.frameworks.paddle.names import Trait
-from trueline.frameworks.paddle.stacks import OURS
 from trueline.frameworks.selection import Selection
+from trueline.frameworks.stacks import ours_of
 from trueline.store.columns import NONE
 
+_OURS = ours_of(paddle)
 _UNSCALE = "check_finite_and_unscale"
 _ATOMS = frozenset({int, float, bool, str, type(None)})
 
@@ -151,7 +152,7 @@ class LightWatch:
             code = frame.f_code
             known = foreign.get(id(code))
             if known is None:
-                known = foreign[id(code)] = (code, not code.co_filename.startswith((*OURS, "<frozen ")))
+                known = foreign[id(code)] = (code, not code.co_filename.startswith(_OURS))
             if known[1]:
                 return code, frame.f_lineno
             frame = frame.f_back  # type: ignore[assignment]

@@ -19,7 +19,7 @@ from trueline.frameworks.paddle.flatten import device_name, dtype_name, flatten
 from trueline.frameworks.paddle.reading import KNOWN_DTYPES, content_of, data_ptr, to_host
 from trueline.frameworks.trees import Trees
 from trueline.numerics.layout import DESCRIPTOR, pack_descriptor
-from trueline.numerics.light import LOOK, look_batch
+from trueline.numerics.light import LOOK, look_batch, part_of
 from trueline.records import Frame, Phase, Role
 from trueline.store.columns import NONE
 from trueline.tree import Tree, tensor_paths
@@ -149,8 +149,8 @@ def _size(tensor: Tensor) -> int:
     return size
 
 
-def look_at(tensors: Sequence[Tensor]) -> np.ndarray[Any, np.dtype[np.void]]:
-    """One LOOK row for each tensor, read at once."""
+def look_at(tensors: Sequence[Tensor], rounds: Sequence[int | None] = ()) -> np.ndarray[Any, np.dtype[np.void]]:
+    """One LOOK row for each tensor, read at once: whole, or the part whose turn it is in a round."""
     table = np.zeros(len(tensors), DESCRIPTOR)
     rows = np.zeros(len(tensors), LOOK)
     held = []
@@ -166,6 +166,9 @@ def look_at(tensors: Sequence[Tensor]) -> np.ndarray[Any, np.dtype[np.void]]:
             tensor = tensor.detach().contiguous()
             pack_descriptor(table, place, data_ptr(tensor), dtype.code, shape, tuple(tensor.strides))
         held.append(tensor)
+        number = rounds[place] if rounds else None
+        if number is not None:
+            table[place : place + 1] = part_of(table[place : place + 1], number)
     look_batch(table, rows)
     return rows
 

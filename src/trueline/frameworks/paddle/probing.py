@@ -147,6 +147,14 @@ class PaddleProbing:
         return float(value)
 
     @contextlib.contextmanager
+    def lowering(self, model: Any, dtype: str) -> Iterator[None]:
+        if self.autocast().asked:
+            yield
+            return
+        with paddle.amp.auto_cast(level="O1", dtype=dtype or "float16"):
+            yield
+
+    @contextlib.contextmanager
     def keeping(self, names: Sequence[str]) -> Iterator[None]:
         now = self.autocast()
         if not now.asked:

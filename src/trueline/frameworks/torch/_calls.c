@@ -250,10 +250,56 @@ static PyObject *api_torch_function(PyObject *object, PyObject *const *arguments
     return result;
 }
 
+/* A function of torch's that is written in Python asks the mode: ``handle_torch_function``, see asking.py. */
+static PyObject *api_asked(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
+{
+    Api *self = (Api *)object;
+    if (count != 5 || !PyTuple_Check(arguments[0]) || PyTuple_Size(arguments[0]) < 2 || !PyDict_Check(arguments[1])) {
+        PyErr_SetString(PyExc_TypeError, "asked((function, relevant, *args), kwargs, original, pop, push)");
+        return NULL;
+    }
+    PyObject *given = arguments[0], *kwargs = arguments[1], *pop = arguments[3], *push = arguments[4];
+    PyObject *top = self->known == NULL ? NULL : PyObject_CallFunctionObjArgs(pop, NULL), *result = NULL;
+    if (top != object) { /* another mode is asked first, or there is none any more */
+        if (top != NULL) {
+            PyObject *done = PyObject_CallFunctionObjArgs(push, top, NULL);
+            Py_DECREF(top);
+            if (done == NULL)
+                return NULL;
+            Py_DECREF(done);
+        } else {
+            PyErr_Clear();
+        }
+        return PyObject_Call(arguments[2], given, kwargs);
+    }
+    PyObject *function = PyTuple_GetItem(given, 0), *args = PyTuple_GetSlice(given, 2, PyTuple_Size(given));
+    PyObject *trait = args == NULL ? NULL : trait_of(self, function);
+    if (trait != NULL)
+        result = treat(self, (Trait *)trait, function, args, PyDict_Size(kwargs) ? kwargs : Py_None);
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *done = PyObject_CallFunctionObjArgs(push, top, NULL);
+    if (done == NULL) {
+        Py_CLEAR(result);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+    } else {
+        PyErr_Restore(type, value, traceback);
+        Py_DECREF(done);
+    }
+    Py_XDECREF(trait);
+    Py_XDECREF(args);
+    Py_DECREF(top);
+    return result;
+}
+
 static PyMethodDef API_METHODS[] = {
     {"arm", api_arm, METH_VARARGS, "arm(known, learn, make, pass_through, recorder): before the mode is pushed"},
     {"__torch_function__", (PyCFunction)(void (*)(void))api_torch_function, METH_FASTCALL,
      "Hands a call to where it belongs, as ApiMode.__torch_function__"},
+    {"asked", (PyCFunction)(void (*)(void))api_asked, METH_FASTCALL,
+     "asked(arguments, kwargs, original, pop, push): stands in for torch.overrides.handle_torch_function"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "_calls_flatten.h"
+#include "_calls_light_rows.h"
 #include "_calls_modules.h"
 #include "_calls_torch.h"
 #include "_calls_trait.h"
@@ -23,6 +24,7 @@
 #define FEW_OUTPUTS 2
 #define MOST_RECENT 256
 #define FEW_ZEROS 8
+#define FEW_PASSED 8
 
 enum { C_NONE, C_OPTIMIZER, C_BACKWARD };         /* light_calls: contexts */
 enum { AS_OUTPUT, AS_INPUT, AS_GRADIENT };        /* light_calls: parts */
@@ -61,6 +63,8 @@ typedef struct {
     PyObject *device; /* its number, as Python's */
     long long epoch, rotation, turn, held, limit, task, nanoseconds, backward;
     long long next_number; /* of a call */
+    long long round; /* which part of large tensors is looked at */
+    char whole;      /* whether all of them is */
     char looking;
     char alarm; /* whether a gradient of this step was bad: from then on all are kept */
     long long window; /* bytes of gradients in CPU memory that are kept, the youngest */
@@ -70,6 +74,12 @@ typedef struct {
     } recent[MOST_RECENT];
     Py_ssize_t first_recent, recent_count;
     int64_t recent_bytes;
+    struct { /* gradients of this step, the last few: most are handed on from call to call as they are */
+        PyObject *holder;
+        uint64_t pointer;
+        int64_t version, numel;
+    } passed[FEW_PASSED];
+    int next_passed;
     Table sites;
 } LightRecorder;
 
@@ -86,7 +96,7 @@ typedef struct {
     LightPlace *places, few[FEW_OUTPUTS];
 } LightHook;
 
-static PyObject *N_register_prehook;
+static PyObject *N_register_prehook, *N_grad;
 
 /* ---- the recorder's life ---- */
 
@@ -114,6 +124,8 @@ static void forget_recent(LightRecorder *self)
         Py_XDECREF(holder);
     }
     self->recent_bytes = 0;
+    for (int i = 0; i < FEW_PASSED; i++)
+        Py_CLEAR(self->passed[i].holder);
 }
 
 static int light_clear(PyObject *object)
@@ -186,38 +198,6 @@ static int follow_light_stream(LightRecorder *self)
     return failed;
 }
 
-/* Lets a row of DESCRIPTOR name its elements in the order in which they lie, which is all the same to a look: most that
- * are not contiguous then are. One that repeats its elements stays as it is. */
-static void order_row(uint64_t *row)
-{
-    int64_t shape[6], strides[6], *sizes = (int64_t *)row + 3, *steps = (int64_t *)row + 9;
-    int ndim = (int)(row[2] >> 32), kept = 0;
-    if (ndim < 2)
-        return;
-    for (int dim = 0; dim < ndim; dim++) {
-        int at = dim;
-        if (steps[dim] <= 0)
-            return;
-        for (; at > 0 && strides[at - 1] < steps[dim]; at--) {
-            shape[at] = shape[at - 1];
-            strides[at] = strides[at - 1];
-        }
-        shape[at] = sizes[dim];
-        strides[at] = steps[dim];
-    }
-    for (int dim = 1; dim < ndim; dim++) {
-        if (strides[kept] == shape[dim] * strides[dim]) {
-            shape[kept] *= shape[dim];
-        } else {
-            shape[++kept] = shape[dim];
-        }
-        strides[kept] = strides[dim];
-    }
-    memcpy(sizes, shape, (size_t)(kept + 1) * sizeof *sizes);
-    memcpy(steps, strides, (size_t)(kept + 1) * sizeof *steps);
-    row[2] = (row[2] & 0xffffffffu) | (uint64_t)(kept + 1) << 32;
-}
-
 static int look_on_device(LightRecorder *self, PyObject *tensor, const Described *described, int64_t call, int64_t key)
 {
     if (follow_light_stream(self) < 0 ||
@@ -268,6 +248,18 @@ static int look_described(LightRecorder *self, PyObject *tensor, const Described
     self->read(described->row, row->counts);
     self->nanoseconds += light_clock() - begun;
     return 0;
+}
+
+/* A look that has its turn: of a large tensor at a part. */
+static int look_in_turn(LightRecorder *self, PyObject *tensor, const Described *described, int64_t call, int64_t site,
+                        int part, Py_ssize_t leaf)
+{
+    Described less = *described;
+    if (!self->whole) {
+        order_row(less.row);
+        part_of_row(less.row, less.itemsize, self->round + site);
+    }
+    return look_described(self, tensor, &less, call, site, part, leaf, SINK_NONE);
 }
 
 static int look_plainly(LightRecorder *self, PyObject *tensor, int64_t call, int64_t site, int part, Py_ssize_t leaf,
@@ -613,9 +605,11 @@ static int end_outputs(LightRecorder *self, const LightOpen *call, const Leaves 
         } else if (known == 0) {
             failed = turn && look_by_python(self, tensor, call->number, call->site, AS_OUTPUT, i, SINK_NONE) < 0;
         } else {
-            if (is_fresh(call, described.place))
+            int fresh = is_fresh(call, described.place);
+            if (fresh)
                 self->held += described.numel * described.itemsize;
-            failed = turn && look_described(self, tensor, &described, call->number, call->site, AS_OUTPUT, i, SINK_NONE) < 0;
+            if (turn && (fresh || call->mutates)) /* else it is what another call made, and has its turn there */
+                failed = look_in_turn(self, tensor, &described, call->number, call->site, AS_OUTPUT, i) < 0;
         }
         if (!failed && wanted && self->backward && (call->mutates || !is_among(&call->inputs, tensor)))
             failed = await_gradient(self, call, tensor, i, &end) < 0;
@@ -708,6 +702,14 @@ static PyObject *light_record(LightRecorder *self, Trait *trait, PyObject *funct
 
 static PyObject *places_of(const LightHook *hook)
 {
+    static PyObject *only; /* one result, of a node that has one: nearly all */
+    int alone = hook->count == 1 && hook->places[0].position == 0 && hook->places[0].leaf == 0;
+    if (alone && only == NULL)
+        only = Py_BuildValue("((ii))", 0, 0);
+    if (alone) {
+        Py_XINCREF(only);
+        return only;
+    }
     PyObject *places = PyTuple_New(hook->count);
     for (Py_ssize_t i = 0; places != NULL && i < hook->count; i++) {
         PyObject *pair = Py_BuildValue("nn", hook->places[i].position, hook->places[i].leaf);
@@ -781,9 +783,27 @@ static int read_gradient(LightRecorder *self, const Described *described, int64_
     return 0;
 }
 
+/* Whether a gradient is one that has arrived before, at another call, and is still held: then it has been seen. */
+static int is_passed_on(LightRecorder *self, const Described *described, PyObject *holder)
+{
+    for (int i = 0; i < FEW_PASSED; i++)
+        if (self->passed[i].holder != NULL && self->passed[i].pointer == described->row[0] &&
+            self->passed[i].version == described->version && self->passed[i].numel == described->numel &&
+            self->passed[i].holder != holder && PyList_Size(self->passed[i].holder) > 0)
+            return 1;
+    PyObject *old = self->passed[self->next_passed].holder;
+    Py_INCREF(self->passed[self->next_passed].holder = holder);
+    self->passed[self->next_passed].pointer = described->row[0];
+    self->passed[self->next_passed].version = described->version;
+    self->passed[self->next_passed].numel = described->numel;
+    self->next_passed = (self->next_passed + 1) % FEW_PASSED;
+    Py_XDECREF(old);
+    return 0;
+}
+
 /* Notes one gradient; adds its bytes to those that may be let go of soon, where it has been read. */
 static int note_gradient(LightRecorder *self, const LightHook *hook, int64_t number, const LightPlace *place,
-                         PyObject *gradients, Words *marks, int64_t *bytes, int *elsewhere)
+                         PyObject *gradients, Words *marks, PyObject *holder, int64_t *bytes, int *elsewhere)
 {
     PyObject *gradient = PyTuple_GetItem(gradients, place->position);
     Described described;
@@ -796,13 +816,14 @@ static int note_gradient(LightRecorder *self, const LightHook *hook, int64_t num
         self->api->marks(self->look, gradient, &version, &storage);
         if (known > 0 && is_here(self, &described)) {
             *bytes += described.numel * described.itemsize;
-            failed = read_gradient(self, &described, number, hook, place->leaf) < 0;
+            if (!is_passed_on(self, &described, holder))
+                failed = read_gradient(self, &described, number, hook, place->leaf) < 0;
         } else {
             *elsewhere = 1;
             if (known > 0)
                 self->held += described.numel * described.itemsize;
-            if (known > 0 && light_turn(self, hook->site))
-                failed = look_described(self, gradient, &described, number, hook->site, AS_GRADIENT, place->leaf, SINK_NONE) < 0;
+            if (known > 0 && !is_passed_on(self, &described, holder) && light_turn(self, hook->site))
+                failed = look_in_turn(self, gradient, &described, number, hook->site, AS_GRADIENT, place->leaf) < 0;
             else if (known == 0 && light_turn(self, hook->site))
                 failed = look_by_python(self, gradient, number, hook->site, AS_GRADIENT, place->leaf, SINK_NONE) < 0;
         }
@@ -818,7 +839,7 @@ static int note_gradients(LightHook *self, PyObject *gradients, int64_t number, 
     int64_t bytes = 0;
     int elsewhere = 0;
     for (Py_ssize_t i = 0; i < self->count; i++)
-        if (note_gradient(recorder, self, number, &self->places[i], gradients, marks, &bytes, &elsewhere) < 0)
+        if (note_gradient(recorder, self, number, &self->places[i], gradients, marks, holder, &bytes, &elsewhere) < 0)
             return -1;
     recorder->held += bytes;
     return elsewhere ? 0 : keep_recent(recorder, holder, bytes);
@@ -942,7 +963,9 @@ static PyObject *light_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     self->hook_type = (PyTypeObject *)PyObject_GetAttrString(module, "LightHook");
     if (N_register_prehook == NULL)
         N_register_prehook = PyUnicode_InternFromString("register_prehook");
-    if (self->api == NULL || self->hook_type == NULL || N_register_prehook == NULL || take_light_fields(self, keywords) < 0)
+    if (N_grad == NULL)
+        N_grad = PyUnicode_InternFromString("grad");
+    if (self->api == NULL || self->hook_type == NULL || N_register_prehook == NULL || N_grad == NULL || take_light_fields(self, keywords) < 0)
         Py_CLEAR(self);
     return (PyObject *)self;
 }
@@ -993,6 +1016,29 @@ static PyObject *light_look_at(PyObject *object, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+/* The gradients of parameters, of those that have one. */
+static PyObject *light_look_at_gradients(PyObject *object, PyObject *arguments)
+{
+    LightRecorder *self = (LightRecorder *)object;
+    PyObject *parameters, *sites;
+    int part, sink;
+    if (!PyArg_ParseTuple(arguments, "O!O!ii:look_at_gradients", &PyList_Type, &parameters, &PyList_Type, &sites, &part, &sink))
+        return NULL;
+    for (Py_ssize_t i = 0; i < PyList_Size(parameters) && i < PyList_Size(sites); i++) {
+        PyObject *gradient = PyObject_GetAttr(PyList_GetItem(parameters, i), N_grad);
+        if (gradient == NULL)
+            return NULL;
+        int64_t site = PyLong_AsLongLong(PyList_GetItem(sites, i));
+        int failed = PyErr_Occurred() != NULL;
+        if (!failed && gradient != Py_None)
+            failed = look_plainly(self, gradient, -1, site, part, 1, sink) < 0;
+        Py_DECREF(gradient);
+        if (failed)
+            return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 /* Nothing of what is recent is let go of any more: whoever holds the entries does. */
 static PyObject *light_end_recent(PyObject *object, PyObject *unused)
 {
@@ -1028,6 +1074,8 @@ static PyMemberDef LIGHT_MEMBERS[] = {
     {"epoch", T_LONGLONG, offsetof(LightRecorder, epoch), 0, NULL},
     {"rotation", T_LONGLONG, offsetof(LightRecorder, rotation), 0, NULL},
     {"turn", T_LONGLONG, offsetof(LightRecorder, turn), 0, NULL},
+    {"round", T_LONGLONG, offsetof(LightRecorder, round), 0, NULL},
+    {"whole", T_BOOL, offsetof(LightRecorder, whole), 0, NULL},
     {"held", T_LONGLONG, offsetof(LightRecorder, held), 0, NULL},
     {"limit", T_LONGLONG, offsetof(LightRecorder, limit), 0, NULL},
     {"nanoseconds", T_LONGLONG, offsetof(LightRecorder, nanoseconds), 0, NULL},
@@ -1044,6 +1092,8 @@ static PyMethodDef LIGHT_METHODS[] = {
     {"begin_device", light_begin_device, METH_VARARGS,
      "begin_device(device, type, index, rows, keys, room): tensors of this device go into these tables from now on"},
     {"look_at", light_look_at, METH_VARARGS, "look_at(tensor, call, site, part, leaf, sink): looks at one tensor"},
+    {"look_at_gradients", light_look_at_gradients, METH_VARARGS,
+     "look_at_gradients(parameters, sites, part, sink): looks at the gradient of each parameter that has one"},
     {"take_number", light_take_number, METH_NOARGS, "take_number(): the number of a call"},
     {"end_recent", light_end_recent, METH_NOARGS, "end_recent(): a step has ended"},
     {"device_of", light_device_of, METH_O, "device_of(tensor): what torch's C interface says; None for odd tensors"},

@@ -9,27 +9,13 @@ The functions themselves are in the modules beside this one whose names begin wi
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, wraps
-from importlib import import_module
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any
 
 import torch
 
-COMPOSITES: dict[str, Callable[..., Any]] = {}
-"""Filled by ``composite``; complete after ``composite_named`` was called once."""
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def composite(function: Function) -> Function:
-    """Registers a function under its own name, less one leading underscore (for names that would hide a built-in)."""
-    name = function.__name__.removeprefix("_")
-    if name in COMPOSITES:
-        raise ValueError(f"composite {name} is written twice")
-    COMPOSITES[name] = _beside_its_tensors(function)
-    return function
+from trueline.frameworks.composites import Composites
 
 
 def _beside_its_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,19 +40,14 @@ def _tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from _tensors_in(value)
 
 
-@lru_cache(maxsize=1)
-def _load() -> None:
-    import trueline.frameworks.torch as package
-
-    for module in pkgutil.iter_modules(package.__path__):
-        if module.name.startswith("composites_"):
-            import_module(f"{package.__name__}.{module.name}")
+COMPOSITES = Composites("trueline.frameworks.torch", _beside_its_tensors)
+"""Complete after ``composite_named`` was called once."""
+composite = COMPOSITES.register
 
 
 def composite_named(name: str) -> Callable[..., Any] | None:
     """The composite of a name without ``composite.``; None where there is none."""
-    _load()
-    found = COMPOSITES.get(name)
+    found = COMPOSITES.named(name)
     if found is None and name.endswith("_") and name[:-1] in COMPOSITES:
         return _in_place(COMPOSITES[name[:-1]])
     return found

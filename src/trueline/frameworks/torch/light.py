@@ -10,7 +10,7 @@ are looked at before it begins and its parameters, in rotation, after it has end
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,16 @@ import torch
 
 from trueline.frameworks.light import Examination, LightOptions, LookName, Sink, StepLooks
 from trueline.frameworks.torch import light_looks
+from trueline.frameworks.torch.asking import quick_asking
 from trueline.frameworks.torch.calls import quick_registration
 from trueline.frameworks.torch.doors import TorchWatcher
-from trueline.frameworks.torch.light_calls import FORWARD_FIELDS, Entry, LightTraits, LightWatch
+from trueline.frameworks.torch.light_calls import FORWARD_FIELDS, Entry, LightWatch
 from trueline.frameworks.torch.light_examine import Examiner
 from trueline.frameworks.torch.light_leaves import leaves_of, place_of
 from trueline.frameworks.torch.light_looks import RAW
 from trueline.frameworks.torch.light_names import LookNames, entry_numbered
-from trueline.frameworks.torch.light_steps import Step, free_memory
+from trueline.frameworks.torch.light_notebook import LightTraits
+from trueline.frameworks.torch.light_steps import Copies, Step, free_memory
 from trueline.frameworks.torch.modes import api_mode, push, remove
 from trueline.frameworks.torch.modules import ModuleWatch
 from trueline.frameworks.torch.watch import NoTorchFunction
@@ -48,8 +50,9 @@ class TorchLightWatcher(TorchWatcher):
         self._now = Step(0)
         self._steps: dict[int, Step] = {}
         self._began = 0.0
-        self._rotation = self.options.rotation
-        self._copies: tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]] = ({}, {})
+        self._rotation = 1 if self.options.whole else self.options.rotation
+        self._copies = (Copies(), Copies())
+        """Two sets take turns."""
         self._stopped = False
         self.watch = LightWatch(self.options, backward_begins=self._backward_begins, over_limit=self._over_limit)
         self.trouble: dict[str, int] = self.watch.notebook.trouble_texts
@@ -77,6 +80,7 @@ class TorchLightWatcher(TorchWatcher):
         self._modules.open()
         self._undo += [self._modules.close, self.watch.state.modules.clear]
         self._open_mode()
+        self._undo.append(quick_asking(self._mode))
         if self.watch.recorder is not None and self.options.backward:
             self._undo.append(quick_registration(self.watch.fast))
         if self._splices is None:
@@ -117,7 +121,7 @@ class TorchLightWatcher(TorchWatcher):
         self.watch.entries.clear()
         self._steps.clear()
         self._now = Step(0)
-        self._copies = ({}, {})
+        self._copies = (Copies(), Copies())
 
     # Steps.
 
@@ -150,7 +154,9 @@ class TorchLightWatcher(TorchWatcher):
         now.entries = self.watch.entries[:]
         del self.watch.entries[:]
         now.bytes = self.watch.own.held - sum(step.bytes for step in self._steps.values())
-        now.arriving += self.watch.looks.collect()
+        sent = self.watch.looks.collect()
+        now.arriving += sent
+        now.elsewhere = bool(sent)
         now.ended = True
         self._steps[number] = now
 
@@ -158,9 +164,11 @@ class TorchLightWatcher(TorchWatcher):
         step.rows += self.watch.looks.take()
 
     def _adapt(self) -> None:
-        """Looks at everything in each step where that is cheap."""
+        """Looks at every call in each step where that is cheap. What it costs a device nobody here knows."""
         spent, elapsed = self.watch.own.nanoseconds * 1e-9, time.process_time() - self._began
-        if self.watch.recorder is None or self.options.rotation == 1 or elapsed <= 0 or self._now.arriving:
+        if self.watch.recorder is None or self.options.rotation == 1 or self.options.whole:
+            return
+        if elapsed <= 0 or self._now.elsewhere:
             return
         if self._rotation != 1 and spent * self._rotation < CHEAP * elapsed:
             self._rotation = 1
@@ -292,12 +300,8 @@ class TorchLightWatcher(TorchWatcher):
         self._lifted = False
         push(self._mode)
 
-    def _look_at_gradients(self, parameters: Iterable[torch.Tensor]) -> None:
-        add = self.watch.looks.add
-        for parameter in parameters:
-            gradient = parameter.grad
-            if gradient is not None and gradient.layout is torch.strided:
-                add(gradient, -1, self._names.parameter(parameter), light_looks.PARAMETER, 1, Sink.GRADIENT)
+    def _look_at_gradients(self, parameters: list[torch.Tensor]) -> None:
+        self.watch.looks.add_gradients(parameters, self._names.parameters(parameters))
         self.watch.looks.send()
 
     def _look_at_parameters(self, optimizer: Any) -> None:
@@ -305,31 +309,20 @@ class TorchLightWatcher(TorchWatcher):
         self._gather(self._now)
         rotation = 1 if self._now.is_bad() else self._rotation
         parameters = [one for group in optimizer.param_groups for one in group["params"]]
-        for position, parameter in enumerate(parameters):
-            if (position - turn) % rotation == 0:
-                add(parameter, -1, self._names.parameter(parameter), light_looks.PARAMETER, 0, Sink.PARAMETER)
+        sites = self._names.parameters(parameters)
+        for position in range(turn % rotation, len(parameters), rotation):
+            add(parameters[position], -1, sites[position], light_looks.PARAMETER, 0, Sink.PARAMETER)
         self.watch.looks.send()
 
     def _copy(self, parameters: list[torch.Tensor]) -> None:
         """Keeps what parameters on a device were for the calls of this step: when it is known that the step was bad,
-        the optimizer has long changed them. On the CPU that is known before. Two sets of copies take turns, if there is
-        room for both."""
-        there = [one for one in parameters if self.watch.looks.is_later(one) and one.grad is not None]
-        if not there or 4 * sum(one.numel() * one.element_size() for one in there) > self.watch.own.limit:
-            return
-        turn = self._now.number % 2
-        buffers = self._copies[turn]
-        for one in there:
-            copy = buffers.get(id(one))
-            if copy is None or copy.shape != one.shape or copy.dtype != one.dtype or copy.stride() != one.stride():
-                buffers[id(one)] = torch.empty_like(one)
-        copies = [buffers[id(one)] for one in there]
-        with torch.no_grad():
-            torch._foreach_copy_(copies, [one.detach() for one in there])
-        for step in self._steps.values():
-            if step.number % 2 == turn:
-                step.copies = {}  # overwritten
-        self._now.copies = {id(one): (one._version, copy) for one, copy in zip(there, copies, strict=True)}
+        the optimizer has long changed them. On the CPU that is known before."""
+        there = [one for one in parameters if one.grad is not None and self.watch.looks.is_later(one)]
+        if there:
+            self._now.copies = self._copies[self._now.number % 2].take(there, most=self.watch.own.limit // 4)
+            for step in self._steps.values():
+                if step.number % 2 == self._now.number % 2:
+                    step.copies = {}  # overwritten
 
     def _parameters_held(self) -> list[torch.Tensor]:
         """The leaves that calls of this step were given and whose gradient is wanted."""
@@ -372,9 +365,8 @@ class TorchLightWatcher(TorchWatcher):
         self._now.missed += count
 
     def _look_before_it_goes(self, entry: Entry) -> int:
-        """Looks at what an entry holds, if it was not its turn; gives the bytes that it held."""
-        own, add = self.watch.own, self.watch.looks.add
-        known = entry[1] % own.rotation == own.turn
+        """Looks at what an entry holds, since nobody can any more; gives the bytes that it held."""
+        add = self.watch.looks.add
         if len(entry) == FORWARD_FIELDS:
             given = {place_of(tensor) for tensor in leaves_of(entry[3], entry[4])}
             tensors = list(enumerate([] if isinstance(entry[5], str) else leaves_of((entry[5],), None)))
@@ -383,9 +375,8 @@ class TorchLightWatcher(TorchWatcher):
             gradients = entry[4][0] if entry[4] else ()
             tensors = [(leaf, gradients[at]) for at, leaf in entry[5] if gradients and gradients[at] is not None]
             part, freed = light_looks.GRADIENT, [one for _, one in tensors]
-        if not known:
-            for leaf, tensor in tensors:
-                add(tensor, entry[0], entry[1], part, leaf, Sink.NONE)
+        for leaf, tensor in tensors:
+            add(tensor, entry[0], entry[1], part, leaf, Sink.NONE)
         return sum(tensor.numel() * tensor.element_size() for tensor in freed)
 
 

@@ -18,7 +18,6 @@ when it is first seen; then its stack is taken, and never again.
 
 from __future__ import annotations
 
-import itertools
 import sys
 from array import array
 from collections import deque
@@ -28,17 +27,18 @@ from typing import Any, NamedTuple
 
 import torch
 
-from trueline.frameworks.base import Scope, Tally
+from trueline.frameworks.base import Scope
 from trueline.frameworks.light import LightOptions, Sink
 from trueline.frameworks.torch.calls import fast_calls
 from trueline.frameworks.torch.fast import fast_looks
+from trueline.frameworks.torch.light_groups import plain_of
 from trueline.frameworks.torch.light_leaves import leaves_of, place_of, versions_of, written_unseen
 from trueline.frameworks.torch.light_looks import GRADIENT, INPUT, OUTPUT, LookTables
-from trueline.frameworks.torch.modes import Traits
+from trueline.frameworks.torch.light_notebook import LightNotebook
 from trueline.frameworks.torch.names import Trait, may_change
 from trueline.frameworks.torch.opencalls import thread_state
 from trueline.frameworks.torch.selection import Selection
-from trueline.frameworks.torch.stacks import Stacks
+from trueline.frameworks.torch.stacks import torch_stacks
 from trueline.frameworks.torch.tensors import _version
 from trueline.frameworks.torch.watch import _recomputing
 from trueline.numerics import light
@@ -52,10 +52,9 @@ FORWARD_FIELDS = 9
 
 WINDOW = 16 << 20
 """So many bytes of gradients in CPU memory are kept that have been read and were good."""
+FEW_PASSED = 8
+"""So many gradients are known again where they are handed on."""
 NO_CONTEXT, IN_OPTIMIZER, IN_BACKWARD = range(3)
-SCALER = "torch._amp_foreach_non_finite_check_and_unscale_"
-"""By this call a loss scaler looks at the gradients; it notes what it found in the second argument."""
-
 SUMMED_IN_PLACE = frozenset({"torch.distributed.all_reduce", "torch.distributed.reduce"})
 """Collectives that put their answer where the question was."""
 
@@ -70,42 +69,6 @@ class Site(NamedTuple):
     module: int
     context: str
     stack: int
-
-
-class LightNotebook:
-    """What a light watch defines, each once; the part of a Notebook that needs no writer."""
-
-    def __init__(self) -> None:
-        self.tally = Tally()
-        self.trouble_texts: dict[str, int] = {}
-        self.tables: dict[str, list[Any]] = {}
-        self._numbers: dict[str, dict[Any, int]] = {}
-        self.next_call = itertools.count().__next__
-        self.step = 0
-
-    def define(self, table: str, key: Any, row: Callable[[], list[Any]]) -> int:
-        numbers = self._numbers.setdefault(table, {})
-        number = numbers.get(key)
-        if number is None:
-            rows = self.tables.setdefault(table, [])
-            rows.append(row())
-            number = numbers[key] = len(rows) - 1
-        return number
-
-    def trouble(self, error: BaseException) -> None:
-        """Notes a fault of ours."""
-        text = f"internal fault: {type(error).__name__}: {error}"
-        self.trouble_texts[text] = self.trouble_texts.get(text, 0) + 1
-
-
-class LightTraits(Traits):
-    """Knows the call of a loss scaler when it sees it."""
-
-    def enter(self, trait: Trait) -> Trait:
-        entered = super().enter(trait)
-        if trait.name == SCALER:
-            self._watch.scaler = entered  # type: ignore[attr-defined]
-        return entered
 
 
 class LightWatch:
@@ -124,7 +87,7 @@ class LightWatch:
         self.notebook = notebook
         self.fast = fast_calls()
         self.state = thread_state(self.fast)
-        self.stacks = Stacks(self.notebook, self.fast)
+        self.stacks = torch_stacks(self.notebook, self.fast)
         self.selection = Selection(self.scope)
         self.desk = SimpleNamespace(settle=self._send)
         """What a compiled region asks for before it runs: unseen code may change what waits to be read."""
@@ -138,12 +101,14 @@ class LightWatch:
         self._scaler: Any = None
         self._task = -1
         self.epoch = 0
-        self.rotation, self.turn = 1, 0
+        self.rotation, self.turn, self.round = 1, 0, 0
+        self.whole = options.whole
         self.held, self.limit = 0, 1 << 62
         self.nanoseconds = 0
         self.alarm = False
         self.window = WINDOW
         self._recent: deque[tuple[list[Any], int]] = deque()
+        self._passed: deque[tuple[list[Any], tuple[int, int, int]]] = deque(maxlen=FEW_PASSED)
         self._backward = options.backward
         self.recorder = self._make_recorder()
         self._next_number = notebook.next_call if self.recorder is None else self.recorder.take_number
@@ -170,7 +135,7 @@ class LightWatch:
             stream_of=getattr(torch._C, "_cuda_getCurrentRawStream", None),
         )
         recorder.backward = int(self._backward)
-        recorder.limit, recorder.window = self.limit, self.window
+        recorder.limit, recorder.window, recorder.whole = self.limit, self.window, self.whole
         self.looks.attach(recorder)
         return recorder
 
@@ -201,6 +166,7 @@ class LightWatch:
         self.epoch += 1
         owner = self if self.recorder is None else self.recorder
         owner.epoch, owner.turn, owner.rotation, owner.nanoseconds = self.epoch, turn % rotation, rotation, 0
+        owner.round = turn // rotation
 
     @property
     def own(self) -> Any:
@@ -301,10 +267,11 @@ class LightWatch:
         owner = self.own
         places = {place_of(tensor) for tensor in inputs}
         for leaf, tensor in enumerate(outputs):
-            if place_of(tensor) not in places:
+            fresh = place_of(tensor) not in places
+            if fresh:
                 owner.held += tensor.numel() * tensor.element_size()
-            if site % owner.rotation == owner.turn:
-                self.looks.add(tensor, number, site, OUTPUT, leaf, Sink.NONE)
+            if fresh or mutates:  # else it is what another call made, and has its turn there
+                self._look_in_turn(tensor, number, site, OUTPUT, leaf)
         if trait.hides_all:  # what a collective gave nobody else says
             for leaf, position in enumerate(sorted(written_unseen(trait, args, kwargs, inputs)), len(outputs)):
                 if not self.looks.is_later(inputs[position]):
@@ -316,6 +283,12 @@ class LightWatch:
         after = versions_of(inputs) if mutates else None
         own = tuple([list(item) if type(item) is list else item for item in args])
         self._add((number, site, thread, own, kwargs, result, before, after, versions_of(outputs)))
+
+    def _look_in_turn(self, tensor: torch.Tensor, number: int, site: int, part: int, leaf: int) -> None:
+        owner = self.own
+        if site % owner.rotation == owner.turn:
+            of_large = None if owner.whole else owner.round + site
+            self.looks.add_here(tensor, number, site, part, leaf, Sink.NONE, of_large=of_large)
 
     def _add(self, entry: Entry) -> None:
         self.entries.append(entry)
@@ -338,24 +311,37 @@ class LightWatch:
             self._task = task
             self._backward_begins(forward)
         number = self._next_number()
-        versions, here = [], 0
+        versions, here, holder = [], 0, [gradients]
         for position, leaf in places:
             gradient = gradients[position]
             versions.append(-1 if gradient is None else _version(gradient))
             if gradient is None:
                 continue
             here += gradient.numel() * gradient.element_size()
-            turn = site % self.rotation == self.turn
-            if not self.looks.is_later(gradient):
+            if self._is_passed_on(gradient, holder):
+                continue
+            if self.looks.is_later(gradient):
+                self._look_in_turn(gradient, number, site, GRADIENT, leaf)
+            else:
+                turn = site % self.rotation == self.turn
                 self.alarm |= self.looks.read_here(gradient, number, site, GRADIENT, leaf, turn)
-            elif turn:
-                self.looks.add(gradient, number, site, GRADIENT, leaf, Sink.NONE)
         self.held += here
-        holder = [gradients]
         if not any(gradients[at] is not None and self.looks.is_later(gradients[at]) for at, _ in places):
             self._keep_recent(holder, here)
         packed = array("q", versions).tobytes()
         self._add((number, site, self.state.number, forward, holder, places, packed))
+
+    def _is_passed_on(self, gradient: torch.Tensor, holder: list[Any]) -> bool:
+        """Whether a gradient has arrived before, at another call, and is still held: then it has been seen. Most are
+        handed on from call to call as they are."""
+        plain = plain_of(gradient)
+        if plain is None:
+            return False
+        mark = (plain.data_ptr(), _version(plain), plain.numel())
+        if any(known == mark and one and one is not holder for one, known in self._passed):
+            return True
+        self._passed.append((holder, mark))
+        return False
 
     def _keep_recent(self, holder: list[Any], size: int) -> None:
         if self.alarm:
@@ -371,6 +357,7 @@ class LightWatch:
         if self.recorder is not None:
             self.recorder.end_recent()
         self._recent.clear()
+        self._passed.clear()
         self.alarm = False
 
     def _send(self) -> None:

@@ -290,8 +290,8 @@ class Drafts:
             paths = [one.path for one in draft.forward.outputs]
             key = (draft.number, GRADIENT, paths.index(leaf.path) if leaf.path in paths else -1)
         seen = self._seen.get(key)
-        if seen is not None:
-            leaf.look = seen[list(LOOK.names or ())]
+        if seen is not None and (is_bad(seen) or int(seen["count"]) >= leaf.tensor.numel()):
+            leaf.look = seen[list(LOOK.names or ())]  # a look at a part says nothing of the rest, unless it is bad
 
 
 def _integers(packed: bytes, count: int) -> list[int]:

@@ -18,7 +18,7 @@ from trueline.frameworks.torch.fast import KNOWN_DTYPES
 from trueline.frameworks.torch.light_groups import EXACT, LAST_EXACT, descriptor_of, group_of, plain_of
 from trueline.frameworks.torch.tensors import _version
 from trueline.numerics.layout import DESCRIPTOR
-from trueline.numerics.light import LOOK, look_batch
+from trueline.numerics.light import LOOK, look_batch, part_of
 
 RAW = np.dtype([("call", "<i8"), ("key", "<i8"), *LOOK.descr])
 """A look, with the number of the call and its key."""
@@ -137,8 +137,28 @@ class LookTables:
         else:
             self.add_here(tensor, call, site, part, leaf, sink)
 
-    def add_here(self, tensor: torch.Tensor, call: int, site: int, part: int, leaf: int, sink: int) -> None:
-        """The same without the C extension, which leaves odd tensors, and those of another device, to us."""
+    def add_gradients(self, parameters: list[torch.Tensor], sites: list[int]) -> None:
+        """Looks at the gradient of each parameter that has one."""
+        if self.recorder is not None:
+            self.recorder.look_at_gradients(parameters, sites, PARAMETER, Sink.GRADIENT)
+            return
+        for parameter, site in zip(parameters, sites, strict=True):
+            if parameter.grad is not None:
+                self.add_here(parameter.grad, -1, site, PARAMETER, 1, Sink.GRADIENT)
+
+    def add_here(
+        self,
+        tensor: torch.Tensor,
+        call: int,
+        site: int,
+        part: int,
+        leaf: int,
+        sink: int,
+        *,
+        of_large: int | None = None,
+    ) -> None:
+        """The same without the C extension, which leaves odd tensors, and those of another device, to us. ``of_large``
+        is the round in which a part of a large one is looked at; without it all is."""
         plain = plain_of(tensor)
         if plain is None or leaf > MOST_LEAVES:
             return
@@ -147,6 +167,7 @@ class LookTables:
             return
         with torch._C.DisableTorchFunction():
             plain, row = descriptor_of(plain)
+        row = row if of_large is None else part_of(row, of_large)
         key = key_of(site, part, leaf, code, sink)
         if self.is_later(plain):
             self._add_on_device(plain, row, call, key)

@@ -30,6 +30,7 @@ class LookNames:
         self._numbers: dict[int, int] = {}
         self._parameters: dict[int, tuple[Any, int]] = {}
         self._others: dict[str, int] = {}
+        self._last: tuple[list[Any], list[int]] = ([], [])
 
     def parameter(self, parameter: torch.Tensor) -> int:
         """The site of a parameter."""
@@ -39,6 +40,14 @@ class LookNames:
         site = self._enter(self._name_of(parameter))
         self._parameters[id(parameter)] = (weakref.ref(parameter), site)
         return site
+
+    def parameters(self, parameters: list[torch.Tensor]) -> list[int]:
+        """The sites of parameters, most often the same ones in every step."""
+        known, sites = self._last
+        if len(known) != len(parameters) or any(ref() is not one for ref, one in zip(known, parameters, strict=True)):
+            sites = [self.parameter(one) for one in parameters]
+            self._last = ([weakref.ref(one) for one in parameters], sites)
+        return sites
 
     def other(self, name: str) -> int:
         """The site of something that is neither a call nor a parameter."""

@@ -71,16 +71,16 @@ _RUNNING_LAST: tuple[Argument, ...] = ((3, "running_mean"), (4, "running_var"))
 _HIDDEN_MUTATION = {
     "torch.nn.functional.batch_norm": _RUNNING_FIRST,
     "torch.nn.functional.instance_norm": _RUNNING_FIRST,
-    "torch.batch_norm": _RUNNING_LAST,
-    "torch.instance_norm": _RUNNING_LAST,
-    "torch.native_batch_norm": _RUNNING_LAST,
-    "torch._native_batch_norm_legit": _RUNNING_LAST,
-    "torch.cudnn_batch_norm": _RUNNING_LAST,
-    "torch.miopen_batch_norm": _RUNNING_LAST,
-    "aten.native_batch_norm.default": _RUNNING_LAST,
-    "aten.cudnn_batch_norm.default": _RUNNING_LAST,
-    "aten.miopen_batch_norm.default": _RUNNING_LAST,
-}
+    **{
+        home.format(kernel): _RUNNING_LAST
+        for kernel in (
+            "batch_norm", "instance_norm", "native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm",
+            "miopen_batch_norm", "_batch_norm_impl_index",
+        )
+        for home in ("torch.{}", "aten.{}.default", "torch.ops.aten.{}.default", "torch.ops.aten.{}")
+    },
+}  # fmt: skip
+"""Functions that change running statistics without moving their version counters."""
 _HIDDEN_PREFIXES = ("_fused_", "_amp_")
 """Kernels on lists of tensors, fused optimizers among them, whose version counters torch forgets to move."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from trueline.frameworks.threads import thread_number
 from trueline.frameworks.torch.names import Trait
 from trueline.store.columns import NONE
 
@@ -25,21 +26,12 @@ class ThreadState(threading.local):
         """How many custom autograd.Functions are running."""
         self.region = False
         """Whether a compiled region is running."""
-        self.number = _thread_number()
+        self.number = thread_number()
 
 
 def thread_state(calls: Any) -> Any:
     """What the threads are in the middle of; the C extension, where it is there, finds the running one faster."""
-    return ThreadState() if calls is None else calls.Threads(_thread_number, NONE)
-
-
-_thread_numbers: dict[int, int] = {}
-
-
-def _thread_number() -> int:
-    if threading.current_thread() is threading.main_thread():
-        return 0
-    return _thread_numbers.setdefault(threading.get_ident(), len(_thread_numbers) + 1)
+    return ThreadState() if calls is None else calls.Threads(thread_number, NONE)
 
 
 class OpenCall:

@@ -145,6 +145,15 @@ class TorchProbing:
         return float(value.detach()) if isinstance(value, torch.Tensor) else float(value)
 
     @contextlib.contextmanager
+    def lowering(self, model: Any, dtype: str) -> Iterator[None]:
+        if self.autocast().asked:
+            yield
+            return
+        device = next((value.device.type for value in model.parameters()), "cpu")
+        with torch.autocast(device, dtype=getattr(torch, dtype) if dtype else None):
+            yield
+
+    @contextlib.contextmanager
     def keeping(self, names: Sequence[str]) -> Iterator[None]:
         with _Kept(frozenset(names)):
             yield

@@ -1,91 +1,18 @@
-"""Where in the user's code a call was made, found cheaply.
-
-Inside a module's forward only the frames up to the module's own call are walked; what lies above was found when the
-module was entered. Frames of torch and of trueline are left out: the user wants their own line.
-"""
+"""Where in the user's code a call of torch was made."""
 
 from __future__ import annotations
 
-import os
-import sys
-from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
 from trueline.frameworks.base import Notebook
-from trueline.store.columns import NONE
+from trueline.frameworks.stacks import Stacks
 
-DEPTH = 64
-"""So many frames of the user's tell stacks apart; frames of torch and of ours do not count, of which the Python way has
-more than the C way."""
-KEPT = 24
-_CALL_IMPL = torch.nn.Module._call_impl.__code__
-_OURS = (
-    os.path.dirname(os.path.abspath(torch.__file__)) + os.sep,
-    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep,
-)
+_MODULE_CALL = torch.nn.Module._call_impl.__code__
+"""As torch has it: a capture stands in its place."""
 
 
-class Stacks:
-    """Numbers the source stacks of calls.
-
-    Code objects are known by their address, which is held: hashing one would read all of its bytecode.
-    """
-
-    def __init__(self, notebook: Notebook, fast: Any = None) -> None:
-        self._notebook = notebook
-        self._numbers: dict[Any, int] = {}
-        self._frames: dict[int, list[list[Any]]] = {NONE: []}
-        self._foreign: dict[int, bool] = {}
-        self._held: list[CodeType] = []
-        self.finder: Any = None
-        """The C extension's, which does what ``here`` does."""
-        if fast is not None:
-            self.finder = fast.Finder(
-                learn=self._learn, enter=self._enter, call_impl=_CALL_IMPL, frame_type=FrameType
-            )
-            self.here = self.finder.here  # type: ignore[method-assign]
-
-    def here(self, skip: int, above: int) -> int:
-        """The number of the stack of the caller, ``skip`` frames up; ``above`` is the stack at which the innermost
-        module was called (NONE outside of any module)."""
-        frame: FrameType | None = sys._getframe(skip)
-        foreign = self._foreign
-        key: list[int] = [above]
-        while frame is not None and len(key) < 2 * DEPTH:
-            code = frame.f_code
-            if code is _CALL_IMPL and above != NONE:
-                break
-            known = foreign.get(id(code))
-            if known is None:
-                known = self._learn(code)
-            if known:
-                key.append(id(code))
-                key.append(frame.f_lasti)
-            frame = frame.f_back
-        place = tuple(key)
-        number = self._numbers.get(place)
-        return self._enter(place, skip, above) if number is None else number
-
-    def _learn(self, code: CodeType) -> bool:
-        self._held.append(code)
-        foreign = self._foreign[id(code)] = not code.co_filename.startswith(_OURS)
-        return foreign
-
-    def _enter(self, key: tuple[int, ...], skip: int, above: int) -> int:
-        frames: list[list[Any]] = []
-        frame: FrameType | None = sys._getframe(skip + 1)
-        while frame is not None and len(frames) < KEPT:
-            code = frame.f_code
-            if code is _CALL_IMPL and above != NONE:
-                frames += self._frames.get(above, [])
-                break
-            if not code.co_filename.startswith((*_OURS, "<frozen ")):
-                frames.append([code.co_filename, frame.f_lineno, code.co_name])
-            frame = frame.f_back
-        frames = frames[:KEPT]
-        number = self._notebook.define("stacks", key, lambda: [frames])
-        self._numbers[key] = number
-        self._frames[number] = frames
-        return number
+def torch_stacks(notebook: Notebook, fast: Any) -> Stacks:
+    """Numbers the stacks of torch calls; ``fast`` is the C extension, or None."""
+    return Stacks(notebook, torch, _MODULE_CALL, fast)

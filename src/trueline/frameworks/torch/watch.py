@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from trueline.frameworks.base import Notebook, Scope
+from trueline.frameworks.optimizers import OptimizerScope
 from trueline.frameworks.torch.backward import BackwardWatch
 from trueline.frameworks.torch.calls import fast_calls, recorder_for
 from trueline.frameworks.torch.flatten import flatten
@@ -18,7 +19,7 @@ from trueline.frameworks.torch.graph import border_of, input_edges
 from trueline.frameworks.torch.names import Trait, hidden_leaves, may_change
 from trueline.frameworks.torch.opencalls import OpenCall, thread_state
 from trueline.frameworks.torch.selection import Selection
-from trueline.frameworks.torch.stacks import Stacks
+from trueline.frameworks.torch.stacks import torch_stacks
 from trueline.frameworks.torch.tensors import TensorDesk
 from trueline.frameworks.trees import Trees
 from trueline.records import Level, Role
@@ -36,7 +37,7 @@ INPUT, OUTPUT, PARAMETER = (ROLES.index(role) for role in (Role.INPUT, Role.OUTP
 API, MODULE, KERNEL = (LEVELS.index(level) for level in (Level.API, Level.MODULE, Level.KERNEL))
 
 
-class Watch:
+class Watch(OptimizerScope):
     """Writes calls into a notebook."""
 
     def __init__(self, notebook: Notebook, scope: Scope) -> None:
@@ -49,7 +50,7 @@ class Watch:
         """Where rows lie until the notebook takes them; in the notebook's own lists where there is no extension."""
         if self.sheets is not None:
             notebook.sources.append(self.sheets.take)
-        self.stacks = Stacks(notebook, self.fast)
+        self.stacks = torch_stacks(notebook, self.fast)
         self.selection = Selection(scope)
         self._trees = Trees(notebook)
         self.enter_arguments, self.enter_result = self._trees.enter_arguments, self._trees.enter_result
@@ -193,21 +194,6 @@ class Watch:
             except Exception as error:
                 self.notebook.trouble(error)
         return result
-
-    def enter_optimizer(self, optimizer: Any) -> None:
-        """An optimizer's step begins: what is called now belongs to it."""
-        state = self.state
-        state.optimizer = self._contexts["optimizer"]
-        kind = type(optimizer).__qualname__
-        number = self.notebook.define("modules", ("optimizer", kind), lambda: ["optimizer", kind])
-        self.selection.module(number, "optimizer")
-        state.modules.append((number, NONE, None))
-
-    def leave_optimizer(self) -> None:
-        state = self.state
-        state.optimizer = NONE
-        if state.modules and state.modules[-1][2] is None:
-            state.modules.pop()
 
     def begin(
         self,

@@ -1,119 +1,87 @@
-// Puts the page together: verdict, filters, what was left out, about, keys, and the address that holds the state.
+// Puts the page together: verdict, statuses, what was left out, about, keys.
 
 function showVerdict() {
-  const place = byId("verdict"), [style, mark] = VERDICT_LOOK[head.verdict];
-  append(place, pill(head.verdict.replace("_", " "), style, mark), element("h1", "lead", head.summary));
-  const info = head.info, where = element("p", "where");
-  [info.target, `against ${info.reference}`, `standard ${info.standard}`].forEach((part, n) => append(where, n ? element("span", "sep", "·") : null, element("span", "", part)));
-  append(place, where);
-  if (head.position !== null) append(place, element("p", "why", reasonOf(head.position)));
-  append(place, countsBar());
+  const place = byId("verdict"), info = head.info, where = element("p", "where");
+  const waits = progress.running && !head.key; // nothing is wrong so far, and nothing is said yet of what waits
+  place.replaceChildren(waits ? pill(...progressTitle()) : verdictPill(head.verdict), element("h1", "lead", waits ? say("Nothing is wrong so far") : tell(head.summary)));
+  [info.target, say("against {reference}", { reference: info.reference }), say("standard {name}", { name: info.standard })].forEach((part, n) => append(where, n ? element("span", "sep", "·") : null, element("span", "", part)));
+  append(place, where, head.reason ? element("p", "why", head.reason) : null, statusBar());
   if (head.next.length) append(place, append(element("div", "next"), ...head.next.map((item) => commandBox(item.why, item.command))));
 }
 
-function countsBar() {
-  const counts = head.counts, box = element("div"), bar = element("div", "bar"), words = element("div", "counts");
-  const rows = [["passed", counts.PASS, "good"], ["to look at", counts.WARN, "warn"], ["failed", counts.FAIL, "bad"], ["with errors", counts.ERROR, "bad"], ["not compared", counts.NOT_COMPARED, "dim"]];
-  for (const [label, amount, style] of rows) {
-    if (!amount) continue;
-    const part = element("span", style);
-    part.style.flex = `${amount} 1 0`;
+// Every case has one status; together they are all cases.
+function statusCounts() {
+  const counts = new Map(Object.keys(ENDINGS).map((name) => [name, 0]));
+  for (const [, , ending, , cases] of data.matrix.cells) { const name = data.matrix.endings[ending]; counts.set(name, (counts.get(name) || 0) + cases); }
+  return [...counts].filter(([, cases]) => cases);
+}
+
+function statusBar() {
+  const box = element("div"), bar = element("div", "bar"), words = element("div", "counts statuses");
+  for (const [name, cases] of statusCounts()) {
+    const [word, look, mark] = endingLook(name), part = element("span", look), button = element("button", `status ${look}`);
+    part.style.flex = `${cases} 1 0`;
+    part.title = word;
     bar.append(part);
-    words.append(append(element("span"), element("b", "", amount.toLocaleString("en")), ` ${label}`));
+    button.type = "button";
+    button.dataset.ending = name;
+    button.setAttribute("aria-pressed", String(filter.ending === name));
+    button.addEventListener("click", () => filterCases({ ending: filter.ending === name ? "" : name }));
+    words.append(append(button, element("i", "mark", mark), element("b", "", grouped(cases)), ` ${word}`));
   }
-  words.append(element("span", "", `calls: ${head.calls_line}`));
-  return append(box, bar, words);
+  const warned = head.counts.WARN ? element("span", "", say("{n} of those that pass are to look at", { n: grouped(head.counts.WARN) })) : null;
+  const line = progress.running ? null : element("span", "", say("calls: {line}", { line: tell(head.calls_line) }));
+  return append(box, bar, append(words, warned, line));
+}
+
+function markStatus() {
+  for (const button of document.querySelectorAll(".status")) button.setAttribute("aria-pressed", String(filter.ending === button.dataset.ending));
 }
 
 function reasonList(title, reasonCounts) {
   const rows = Object.entries(reasonCounts).sort((a, b) => b[1] - a[1]);
   if (!rows.length) return null;
   const list = element("ul", "reasons");
-  for (const [reason, amount] of rows) append(list, append(element("li"), element("b", "", amount.toLocaleString("en")), element("span", "", reason)));
+  for (const [reason, amount] of rows) append(list, append(element("li"), element("b", "", grouped(amount)), element("span", "", reason)));
   return append(element("div"), element("h3", "", title), list);
 }
 
 function showReasons() {
-  append(byId("reasons"), reasonList("Cases not compared", head.not_compared), reasonList("Calls skipped", head.calls.skipped_because));
+  byId("reasons").replaceChildren();
+  append(byId("reasons"), reasonList(say("Cases not compared"), head.not_compared), reasonList(say("Calls skipped"), head.calls.skipped_because));
   byId("left-out").hidden = !byId("reasons").children.length;
 }
 
 function showAbout() {
   const about = byId("about"), info = head.info, list = element("dl");
-  about.append(append(element("div", "card-head"), element("h2", "", "About this check")));
-  definition(list, "source", info.sources.join(", "));
-  definition(list, "target", info.target);
-  definition(list, "reference", info.reference);
-  definition(list, "standard", info.standard);
-  for (const [api, place] of Object.entries(info.overrides)) definition(list, "override", `${api} = ${place}`);
-  definition(list, "seed", String(info.seed));
-  definition(list, "made", `${info.created} by trueline ${info.tool_version}, framework ${info.framework_version}`);
-  definition(list, "time", `${head.seconds.toFixed(2)} s in the candidate`);
-  definition(list, "folder", head.folder);
-  append(about, append(element("div", "sides"), append(element("div"), list)), append(element("div", "next"), commandBox("make this check again", head.command)));
+  about.replaceChildren(append(element("div", "card-head"), element("h2", "", say("About this check"))));
+  definition(list, say("sources"), info.sources.join(", "));
+  definition(list, say("target"), info.target);
+  definition(list, say("reference"), info.reference);
+  definition(list, say("standard"), info.standard);
+  for (const [api, place] of Object.entries(info.overrides)) definition(list, say("override"), `${api} = ${place}`);
+  definition(list, say("seed"), String(info.seed));
+  definition(list, say("made"), say("{when} by trueline {version}, framework {framework}", { when: info.created, version: info.tool_version, framework: info.framework_version }));
+  definition(list, say("time"), say("{n} s in the candidate", { n: head.seconds.toFixed(2) }));
+  definition(list, say("folder"), head.folder);
+  append(about, append(element("div", "sides"), append(element("div"), list)), append(element("div", "next"), commandBox(say("make this check again"), head.command)));
 }
 
-function fillFilters() {
-  options(byId("kind"), "all verdicts", [["wrong", "wrong"], ["notright", "all but passed"], ["fail", "failed"], ["error", "errors"], ["warn", "to look at"], ["none", "not compared"], ["pass", "passed"]]);
-  options(byId("part"), "forward and backward", [["forward", "forward not right"], ["backward", "backward not right"]]);
-  options(byId("dtype"), "all dtypes", dtypes.slice().sort().map((name) => [name, name]));
-  byId("dtype").hidden = dtypes.length < 2;
+function notRight(i) { return i >= 0 && verdict[i] !== 0 && !isWaiting(i); }
+function worstRow() { return windowed ? data.rows[head.key] : head.position; }
+
+function showAll() {
+  showVerdict();
+  showReasons();
+  showAbout();
 }
 
-function setFilter(change) {
-  Object.assign(filter, change);
-  for (const [key, id] of CONTROLS) if (byId(id).value !== filter[key]) byId(id).value = filter[key];
-  byId("clear").textContent = filter.api ? `clear (${shortApi(filter.api)})` : "clear";
-  body.scrollTop = 0;
-  refilter();
-  saveAddress();
-}
-
-let typing = 0;
-byId("search").addEventListener("input", (event) => { clearTimeout(typing); typing = setTimeout(() => setFilter({ text: event.target.value }), 90); });
-for (const id of ["kind", "part", "dtype"]) byId(id).addEventListener("change", (event) => setFilter({ [id]: event.target.value }));
-function clearFilter() { setFilter({ text: "", kind: "", part: "", dtype: "", api: "" }); }
-byId("clear").addEventListener("click", clearFilter);
-
-function saveAddress() {
-  const words = new URLSearchParams();
-  for (const [key, value] of Object.entries(filter)) if (value !== "") words.set(key, value);
-  if (state.selected >= 0) words.set("case", String(state.selected));
-  try { history.replaceState(null, "", `#${words}`); } catch { /* a sandboxed page has no history */ }
-}
-
-function readAddress() {
-  const words = new URLSearchParams(location.hash.slice(1)), change = {};
-  for (const key of Object.keys(filter)) if (words.has(key)) change[key] = words.get(key);
-  setFilter(change);
-  const chosen = Number(words.get("case"));
-  if (words.has("case") && Number.isInteger(chosen) && chosen >= 0 && chosen < count) select(chosen);
-}
-
-function nextNotRight(direction) {
-  const rows = state.view, at = rows.indexOf(state.selected);
-  for (let n = at < 0 ? (direction > 0 ? 0 : rows.length - 1) : at + direction; n >= 0 && n < rows.length; n += direction) {
-    if (verdict[rows[n]] !== 0) { select(rows[n]); return; }
-  }
-}
-
-document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") { if (state.selected >= 0) select(-1); else if (document.activeElement) document.activeElement.blur(); return; }
-  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "/") { event.preventDefault(); byId("search").focus(); }
-  else if (event.key === "w" && head.position !== null) { if (rowOf(head.position) < 0) clearFilter(); select(head.position); }
-  else if (event.key === "j") nextNotRight(1);
-  else if (event.key === "k") nextNotRight(-1);
-});
-
-byId("runs").textContent = `${head.info.sources.join(", ")}  on  ${head.info.target}`;
-setTheme(store("trueline-theme") || (systemDark.matches ? "dark" : "light"));
-showVerdict();
-fillFilters();
-makeHead();
-showReasons();
-showAbout();
-on("selected", saveAddress);
-readAddress();
-if (state.selected < 0 && head.position !== null) scrollToCall(head.position);
-document.documentElement.dataset.ready = String(Math.round(performance.now())); // milliseconds since the page was opened
+byId("runs").textContent = say("{sources}  on  {target}", { sources: head.info.sources.join(", "), target: head.info.target });
+showAll();
+on("counts", showAll);
+on("view", markStatus);
+startPage([
+  ["w", say("worst failure"), () => { const row = worstRow(); if (row !== null && row !== undefined) openCase(row); }],
+  ["j", say("next case that is not right"), () => nextRow(1, notRight)],
+  ["k", say("previous case that is not right"), () => nextRow(-1, notRight)],
+], () => { if (state.selected < 0 && !windowed && head.position !== null) scrollToCall(head.position); });

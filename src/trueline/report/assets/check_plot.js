@@ -1,5 +1,6 @@
 // The error of each case in units of its limit: logarithmic, outputs as circles, gradients as triangles. Above the scale
-// lies what has no number (it crashed, or is beyond any limit), below it what is exact.
+// lies what has no number (it crashed, or is beyond any limit), below it what is exact. Where the cases lie with the
+// server, a histogram takes its place (check_scores.js).
 
 const canvas = byId("canvas"), tip = byId("tip"), pen = canvas.getContext("2d");
 const MARGIN = { left: 62, right: 16, top: 14, bottom: 14 }, BAND = 24;
@@ -27,7 +28,7 @@ function arrange() {
     rows.sort((a, b) => height[b] - height[a] || a - b);
   }
   plot.rows = rows;
-  byId("range").textContent = rows.length === count ? "" : `${rows.length.toLocaleString("en")} of ${count.toLocaleString("en")} cases`;
+  byId("range").textContent = windowed || rows.length === count ? "" : say("{n} of {all}", { n: grouped(rows.length), all: grouped(count) });
 }
 
 function innerWidth_() { return plot.width - MARGIN.left - MARGIN.right; }
@@ -69,6 +70,7 @@ function draw() {
   plot.width = canvas.clientWidth; plot.height = canvas.clientHeight;
   canvas.width = Math.round(plot.width * ratio); canvas.height = Math.round(plot.height * ratio);
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  if (windowed) { drawScores(); return; }
   findRange();
   drawAxes();
   const large = plot.rows.length < 200 ? 1.3 : 1, taken = new Set();
@@ -98,7 +100,7 @@ function drawAxes() {
     pen.setLineDash(decade === 0 ? [5, 4] : []);
     pen.beginPath(); pen.moveTo(MARGIN.left, y); pen.lineTo(right, y); pen.stroke();
     pen.fillStyle = decade === 0 ? c.ink : c.muted;
-    pen.fillText(decade === 0 ? "limit" : decade > 0 && decade < 4 ? `${10 ** decade} ×` : decade < 0 && decade > -3 ? `${10 ** decade} ×` : `1e${decade}`, MARGIN.left - 10, y);
+    pen.fillText(decade === 0 ? say("limit") : decade > 0 && decade < 4 ? `${10 ** decade} ×` : decade < 0 && decade > -3 ? `${10 ** decade} ×` : `1e${decade}`, MARGIN.left - 10, y);
   }
   pen.setLineDash([]);
   pen.fillStyle = c.muted;
@@ -137,17 +139,25 @@ function nearest(x, y) {
   return best;
 }
 
+function scoresText(i) { return say("forward {forward}, backward {backward}", { forward: scoreText(forward[i]), backward: scoreText(backward[i]) }); }
+
+// What the tip says at a place: its lines, the first of which is a title; null where there is nothing.
+function tipLines(i, x) {
+  if (windowed) return scores.bins ? scoreTip(x) : null;
+  return i < 0 ? null : [apiOf(i), callOf(i), scoresText(i), wordOf(i) + (verdict[i] ? `: ${reasonOf(i)}` : "")];
+}
+
 canvas.addEventListener("pointermove", (event) => {
-  const i = nearest(event.offsetX, event.offsetY);
-  tip.hidden = i < 0;
+  const i = windowed ? -1 : nearest(event.offsetX, event.offsetY), lines = tipLines(i, event.offsetX);
+  tip.hidden = lines === null;
   canvas.style.cursor = i < 0 ? "crosshair" : "pointer";
-  if (i < 0) return;
-  tip.replaceChildren(element("b", "", apiOf(i)), element("br"), callOf(i), element("br"), `forward ${scoreText(forward[i])}, backward ${scoreText(backward[i])} of the limit`, element("br"), wordOf(i) + (verdict[i] ? `: ${reasonOf(i)}` : ""));
+  if (lines === null) return;
+  tip.replaceChildren(element("b", "", lines[0]), ...lines.slice(1).flatMap((line) => [element("br"), line]));
   tip.style.left = `${Math.max(4, Math.min(event.offsetX + 14, plot.width - tip.offsetWidth - 4))}px`;
   tip.style.top = `${event.offsetY > plot.height / 2 ? event.offsetY - tip.offsetHeight - 12 : event.offsetY + 16}px`;
 });
 canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
-canvas.addEventListener("click", (event) => { const i = nearest(event.offsetX, event.offsetY); if (i >= 0) select(i); });
+canvas.addEventListener("click", (event) => { const i = windowed ? -1 : nearest(event.offsetX, event.offsetY); if (i >= 0) select(i); });
 canvas.addEventListener("keydown", (event) => {
   const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!move || !plot.rows.length) return;
@@ -159,14 +169,15 @@ canvas.addEventListener("keydown", (event) => {
 function drawLegend() {
   const legend = byId("legend");
   legend.replaceChildren();
-  for (const [text, told, isBackward] of [["outputs", 0, 0], ["gradients", 0, 1], ["failed", 3, 0], ["to look at", 1, 0]]) {
+  const kinds = windowed ? [[say("passed"), 0, 0]] : [[say("outputs"), 0, 0], [say("gradients"), 0, 1]];
+  for (const [text, told, isBackward] of [...kinds, [say("failed"), 3, 0], [say("to look at"), 1, 0]]) {
     const image = element("canvas"), context = image.getContext("2d");
     image.width = image.height = 32;
     context.scale(2, 2);
     paint(context, 8, 8, told, isBackward, 1.3);
     legend.append(append(element("span"), image, text));
   }
-  legend.append(element("span", "", "above the dashed line is wrong; ∞: crashed, or beyond any limit"));
+  legend.append(element("span", "", windowed ? say("the height is logarithmic; right of the dashed line is wrong; ∞: beyond any limit") : say("above the dashed line is wrong; ∞: crashed, or beyond any limit")));
 }
 
 function orderBy(byScore) {
@@ -177,8 +188,10 @@ function orderBy(byScore) {
   redraw();
 }
 
-byId("by-place").addEventListener("click", () => orderBy(false));
-byId("by-score").addEventListener("click", () => orderBy(true));
+byId("by-place").addEventListener("click", () => { orderBy(false); saveAddress(); });
+byId("by-score").addEventListener("click", () => { orderBy(true); saveAddress(); });
+byId("by-place").parentNode.hidden = windowed;
+holdValue("plot", () => (plot.byScore ? "error" : ""), (text) => orderBy(text === "error"));
 new ResizeObserver(redraw).observe(canvas);
 on("view", () => { arrange(); redraw(); });
 on("selected", redraw);

@@ -1,13 +1,36 @@
-// What all pages share: their data, small helpers, the state of the page, the theme.
+// What all pages share: their data, words in two languages, small helpers, the state of the page.
 // Every text is put into the page as text (textContent), never as HTML.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const head = data.head;
-const count = data.count;
-const VERDICTS = ["PASS", "WARN", "NOT COMPARED", "FAIL", "ERROR"];
-const VERDICT_LOOK = { PASS: ["good", "✓"], WARN: ["warn", "!"], NOT_COMPARED: ["warn", "?"], FAIL: ["bad", "✕"], ERROR: ["bad", "✕"] };
-
+const count = data.count || 0;
 function byId(id) { return document.getElementById(id); }
+
+function store(key, value) {
+  try { if (value === undefined) return localStorage.getItem(key); localStorage.setItem(key, value); } catch { /* a file page may have no storage */ }
+  return null;
+}
+
+// The language is that of the address, else the one chosen last, else the browser's. It is settled before anything is
+// shown: whoever chooses another gets the page anew.
+const spoken = new URLSearchParams(location.hash.slice(1)).get("lang") || store("trueline-language") || (/^zh/i.test(navigator.language) ? "zh" : "en");
+const language = spoken === "zh" ? "zh" : "en";
+
+function translated(text) { return language === "zh" && Object.hasOwn(CHINESE, text) ? CHINESE[text] : text; }
+function filled(text, values) { return text.replace(/\{(\w+)\}/g, (whole, name) => (Object.hasOwn(values, name) ? String(values[name]) : whole)); }
+
+// A text of ours in the language of the page, with {name} replaced. Always called with the text itself, never with data.
+function say(text, values = {}) { return filled(translated(text), values); }
+
+// A sentence that came with the data: a text, or the template that it was made of with its values (phrases.py).
+function tell(phrase) {
+  if (phrase === null || phrase === undefined) return "";
+  if (typeof phrase !== "object") return String(phrase);
+  if (phrase.parts) return phrase.parts.map(tell).join(translated(phrase.join));
+  return filled(translated(phrase.say), Object.fromEntries(Object.entries(phrase.with).map(([name, value]) => [name, tell(value)])));
+}
+function several(n, one, many) { return say(n === 1 ? one : many, { n: grouped(n) }); }
+function grouped(n) { return n.toLocaleString("en"); }
 
 function element(tag, className, text) {
   const node = document.createElement(tag);
@@ -31,7 +54,7 @@ function decode(column) {
 }
 
 const columns = {};
-for (const [name, column] of Object.entries(data.columns)) { columns[name] = decode(column); column.data = ""; }
+for (const [name, column] of Object.entries(data.columns || {})) { columns[name] = decode(column); column.data = ""; }
 
 // Numbers arrive as numbers, or as "nan", "inf", "-inf" where JSON cannot say them.
 function toNumber(value) {
@@ -79,14 +102,18 @@ function askDetail(i, show) {
     .finally(() => { if (state.selected === i) show(); });
   return true;
 }
-function loadingNote() { return element("p", "muted", "Loading…"); }
-
-function store(key, value) {
-  try { if (value === undefined) return localStorage.getItem(key); localStorage.setItem(key, value); } catch { /* a file page may have no storage */ }
-  return null;
-}
+function loadingNote() { return element("p", "muted", say("Loading…")); }
 
 function css(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
+
+// Rows for a spreadsheet. A cell that begins like a formula is none: names come from programs that nobody vouches for.
+function csvText(rows) {
+  const quoted = (value) => {
+    const text = String(value), safe = /^[=+@\t\r]|^-(?![\d.∞–]|$)/.test(text) ? `'${text}` : text;
+    return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return rows.map((row) => row.map(quoted).join(",") + "\n").join("");
+}
 
 async function copy(text, button) {
   let done = true;
@@ -99,7 +126,7 @@ async function copy(text, button) {
     area.remove();
   }
   const before = button.textContent;
-  button.textContent = done ? "copied" : "select and copy";
+  button.textContent = done ? say("copied") : say("select and copy");
   setTimeout(() => { button.textContent = before; }, 1400);
 }
 
@@ -114,49 +141,11 @@ function select(i) {
   emit("selected");
 }
 
-// Which rows are in view, in which order. A page says what its filter asks (filterTests) and how its columns sort
-// (SORT_VALUE).
-function refilter() {
-  const tests = filterTests();
-  const found = new Int32Array(count);
-  let size = 0;
-  rows: for (let i = 0; i < count; i++) {
-    for (const test of tests) if (!test(i)) continue rows;
-    found[size++] = i;
-  }
-  state.inOrder = found.subarray(0, size);
-  resort();
-}
-
-function resort() {
-  const value = SORT_VALUE[sorting.key];
-  if (!value) {
-    state.view = sorting.down ? state.inOrder.slice().reverse() : state.inOrder;
-  } else {
-    const keys = new Float64Array(count);
-    for (const i of state.inOrder) { const v = value(i); keys[i] = Number.isNaN(v) ? -Infinity : v; }
-    const sign = sorting.down ? -1 : 1;
-    state.view = state.inOrder.slice().sort((a, b) => (keys[a] === keys[b] ? a - b : sign * (keys[a] < keys[b] ? -1 : 1)));
-  }
-  emit("view");
-}
-
-function rowOf(i) {
-  const rows = state.inOrder;
-  let low = 0, high = rows.length - 1;
-  while (low <= high) {
-    const middle = (low + high) >> 1;
-    if (rows[middle] === i) return middle;
-    if (rows[middle] < i) low = middle + 1; else high = middle - 1;
-  }
-  return -1;
-}
-
 function commandBox(why, command) {
-  const box = element("div", "command"), text = element("div"), button = element("button", "ghost", "copy");
+  const box = element("div", "command"), text = element("div"), button = element("button", "ghost", say("copy"));
   button.type = "button";
   button.addEventListener("click", () => copy(command, button));
-  append(text, why ? element("span", "muted", why) : null, element("code", "", command));
+  append(text, why ? element("span", "muted", tell(why)) : null, element("code", "", command));
   return append(box, text, button);
 }
 
@@ -164,6 +153,16 @@ function pill(text, style, mark) {
   const node = element("span", `pill ${style}`, text);
   node.dataset.mark = mark;
   return node;
+}
+
+// How a verdict looks: a colour, a mark that tells it without the colour, and its word.
+const VERDICTS = {
+  PASS: ["good", "✓", say("PASS")], WARN: ["warn", "!", say("WARN")], NOT_COMPARED: ["dim", "–", say("NOT COMPARED")],
+  FAIL: ["bad", "✕", say("FAIL")], ERROR: ["bad", "✕", say("ERROR")],
+};
+function verdictPill(name) {
+  const [style, mark, word] = VERDICTS[name];
+  return pill(word, style, mark);
 }
 
 function definition(list, name, value) {
@@ -181,18 +180,16 @@ function pairsOf(measurement) {
   return box;
 }
 
-function options(control, first, values) {
-  control.replaceChildren();
-  for (const [value, text] of [["", first], ...values]) { const option = element("option", "", text); option.value = value; control.append(option); }
+// The panel of the one row that is selected: its tag and title, then what the page knows of it.
+const drawer = byId("drawer");
+function fillDrawer(tag, title, ...parts) {
+  const close = element("button", "ghost close", say("close"));
+  close.type = "button";
+  close.addEventListener("click", () => select(-1));
+  drawer.replaceChildren(close, ...(tag ? [tag] : []), element("h2", "", title), ...parts.filter(Boolean));
+  drawer.hidden = false;
+  drawer.scrollTop = 0;
 }
+on("selected", () => { if (state.selected < 0) { drawer.hidden = true; drawer.replaceChildren(); } });
 
 function distinct(column) { return [...new Set(column)].sort((a, b) => a - b); }
-
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
-  emit("theme");
-}
-const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
-byId("theme").addEventListener("click", () => { const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark"; store("trueline-theme", next); setTheme(next); });
-systemDark.addEventListener("change", () => { if (!store("trueline-theme")) setTheme(systemDark.matches ? "dark" : "light"); });

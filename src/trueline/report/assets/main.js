@@ -1,19 +1,24 @@
-// Puts the page together: verdict, filters, about, keys, theme, and the address that holds the state.
+// Puts the page together: verdict, about, keys.
+
+const HOW = { tensors: say("from the tensors"), digest: say("from statistics, sketches and digests"), stats: say("from statistics and sketches"), structure: say("from the structure alone") };
+const EVIDENCE = {
+  candidate_error: say("error of the candidate, replayed"), candidate_honest: say("error of an honest candidate"),
+  reference_error: say("error of the reference, replayed"), reference_honest: say("error of an honest reference"),
+};
 
 function showVerdict() {
   const place = byId("verdict"), origin = head.origin;
-  const [style, mark] = VERDICT_LOOK[head.verdict];
-  append(place, pill(head.verdict.replace("_", " "), style, mark), element("h1", "lead", head.summary));
+  append(place, verdictPill(head.verdict), element("h1", "lead", tell(head.summary)));
   if (origin) {
     const where = element("p", "where"), call = origin.call;
-    const parts = [call.source || "no source was kept", origin.module, `step ${call.step}`, `rank ${call.rank}`];
+    const parts = [call.source || say("no source was kept"), origin.module, say("step {n}", { n: call.step }), say("rank {n}", { n: call.rank })];
     parts.forEach((part, n) => append(where, n ? element("span", "sep", "·") : null, element("span", "", part)));
-    append(place, where, element("p", "why", origin.why));
+    append(place, where, language === "en" ? null : element("p", "why", tell(origin.finding)), element("p", language === "en" ? "why" : "why muted", origin.why));
     const sure = origin.confirmed === true ? ["good", "✓"] : origin.confirmed === false ? ["warn", "!"] : ["dim", "–"];
-    append(place, append(element("div", "badges"), pill(origin.confirmation, ...sure)));
+    append(place, append(element("div", "badges"), pill(tell(origin.confirmation), ...sure)));
     place.append(factsOf(origin));
   }
-  append(place, countsBar());
+  append(place, countsBar(), aloneBox());
   if (head.next.length) append(place, append(element("div", "next"), ...head.next.map((item) => commandBox(item.why, item.command))));
 }
 
@@ -21,116 +26,84 @@ function factsOf(origin) {
   const facts = element("div", "facts"), pair = origin.comparison;
   const bad = head.verdict === "FAIL" || head.verdict === "ERROR" ? "bad" : "";
   const bound = toNumber(pair.limit), error = toNumber(pair.output_distance);
-  const rows = [["distance of its inputs", short(pair.input_distance), ""], ["distance of its output", short(pair.output_distance), bad]];
-  if (bound > 0) rows.push(["limit of honest arithmetic", short(bound), ""], ["output against its limit", times(error / bound), bad]);
-  for (const [name, value] of Object.entries(origin.evidence)) rows.push([name.replaceAll("_", " "), short(value), ""]);
+  const rows = [[say("distance of its inputs"), short(pair.input_distance), ""], [say("distance of its output"), short(pair.output_distance), bad]];
+  if (bound > 0) rows.push([say("limit of honest arithmetic"), short(bound), ""], [say("output against its limit"), times(error / bound), bad]);
+  for (const [name, value] of Object.entries(origin.evidence)) rows.push([EVIDENCE[name] || name.replaceAll("_", " "), short(value), ""]);
   for (const [label, value, style] of rows.slice(0, 8)) facts.append(append(element("div", `fact ${style}`), element("div", "value", value), element("div", "label", label)));
   return facts;
 }
 
+// What became of the calls; a part of the bar, and its word, filters them.
 function countsBar() {
   const sums = new Array(6).fill(0);
   for (let i = 0; i < count; i++) sums[kind[i] < KIND.ORIGIN ? kind[i] : isBad(i) ? KIND.FAIL : KIND.WARN]++;
-  const rows = [["passed", sums[KIND.PASS], "good"], ["to look at", sums[KIND.WARN], "warn"], ["failed", sums[KIND.FAIL], "bad"], ["victims", sums[KIND.VICTIM], "victim"], ["not compared", sums[KIND.NONE], "dim"]];
+  const rows = [[say("passed"), KIND.PASS, "good", "0"], [say("to look at"), KIND.WARN, "warn", "3"], [say("failed"), KIND.FAIL, "bad", "bad"], [say("victims"), KIND.VICTIM, "victim", "2"], [say("not compared"), KIND.NONE, "dim", "1"]];
   const box = element("div"), bar = element("div", "bar"), words = element("div", "counts");
-  for (const [label, amount, style] of rows) {
-    if (!amount) continue;
-    const part = element("span", style);
-    part.style.flex = `${amount} 1 0`;
+  for (const [label, which, style, choice] of rows) {
+    if (!sums[which]) continue;
+    const part = element("span", style), word = element("button", "count");
+    part.style.flex = `${sums[which]} 1 0`;
     bar.append(part);
-    words.append(append(element("span"), element("b", "", amount.toLocaleString("en")), ` ${label}`));
+    word.type = "button";
+    word.addEventListener("click", () => { setFilter({ kind: choice }); byId("calls").scrollIntoView(); });
+    words.append(append(word, element("b", "", `${MARKS[which]} ${grouped(sums[which])}`), ` ${label}`));
   }
-  const how = { tensors: "from the tensors", digest: "from statistics, sketches and digests", stats: "from statistics and sketches", structure: "from the structure alone" };
-  words.append(element("span", "", `${how[head.mode] || head.mode}, standard ${head.standard}`));
+  words.append(element("span", "", [HOW[head.mode] || head.mode, say("standard {name}", { name: head.standard })].join(say(", "))));
   return append(box, bar, words);
+}
+
+// Calls that one side alone makes may be the fault themselves: one click shows them, the first with its source line.
+function aloneBox() {
+  const box = element("div", "badges");
+  const rows = [
+    ["extra", ALONE.CANDIDATE, (n) => several(n, "{n} call only in the candidate", "{n} calls only in the candidate")],
+    ["missing", ALONE.REFERENCE, (n) => several(n, "{n} call only in the reference", "{n} calls only in the reference")],
+  ];
+  for (const [choice, side, words] of rows) {
+    const amount = alone.reduce((sum, which) => sum + (which === side), 0);
+    if (!amount) continue;
+    const button = element("button", "pill warn", words(amount));
+    button.type = "button";
+    button.dataset.mark = "!";
+    button.dataset.kind = choice;
+    button.addEventListener("click", () => { clearFilter(); setFilter({ kind: choice }); select(state.inOrder[0]); });
+    box.append(button);
+  }
+  return box.childElementCount ? box : null;
 }
 
 function showAbout() {
   const about = byId("about");
-  about.append(append(element("div", "card-head"), element("h2", "", "About this comparison")));
+  about.append(append(element("div", "card-head"), element("h2", "", say("About this comparison"))));
   const notes = [...head.notes, ...head.unmatched];
-  if (notes.length) append(about, append(element("ul", "notes"), ...notes.map((note) => element("li", "", note))));
+  if (notes.length) append(about, append(element("ul", "notes"), ...notes.map((note) => element("li", "", tell(note)))));
   const sides = element("div", "sides");
-  const runs = head.baseline ? [["Gold", head.reference], ["Candidate", head.candidate], ["Baseline", head.baseline]] : [["Reference", head.reference], ["Candidate", head.candidate]];
+  const runs = head.baseline ? [[say("Gold"), head.reference], [say("Candidate"), head.candidate], [say("Baseline"), head.baseline]] : [[say("Reference"), head.reference], [say("Candidate"), head.candidate]];
   for (const [label, side] of runs) {
     const list = element("dl");
-    definition(list, "run", side.path);
-    definition(list, "program", side.command.join(" "));
-    definition(list, "made", `${side.created} on ${side.host}`);
-    definition(list, "framework", `${side.framework} ${side.framework_version}, Python ${side.python}`);
-    definition(list, "devices", side.devices.join(", "));
-    definition(list, "commit", side.git_commit);
-    definition(list, "seed", side.seed === null ? "" : String(side.seed));
-    definition(list, "ranks", String(side.world_size));
+    definition(list, say("run"), side.path);
+    definition(list, say("program"), side.command.join(" "));
+    definition(list, say("made"), say("{time} on {host}", { time: side.created, host: side.host }));
+    definition(list, say("framework"), `${side.framework} ${side.framework_version}, Python ${side.python}`);
+    definition(list, say("devices"), side.devices.join(", "));
+    definition(list, say("commit"), side.git_commit);
+    definition(list, say("seed"), side.seed === null ? "" : String(side.seed));
+    definition(list, say("ranks"), String(side.world_size));
     append(sides, append(element("div"), element("h3", "", label), list));
   }
   about.append(sides);
 }
 
-function fillFilters() {
-  options(byId("kind"), "all calls", [["differ", "all that differ"], ["bad", "failed"], ["3", "to look at"], ["2", "victims"], ["0", "passed"], ["1", "not compared"]]);
-  for (const [id, column] of [["step", step], ["rank", rank]]) {
-    const values = distinct(column);
-    options(byId(id), `all ${id}s`, values.map((value) => [String(value), `${id} ${value}`]));
-    byId(id).hidden = values.length < 2;
-  }
-}
+function differs(i) { return kind[i] >= KIND.VICTIM; }
 
-function setFilter(change) {
-  Object.assign(filter, change);
-  for (const [key, id] of [["text", "search"], ["kind", "kind"], ["phase", "phase"], ["step", "step"], ["rank", "rank"]]) if (byId(id).value !== filter[key]) byId(id).value = filter[key];
-  const clear = byId("clear");
-  clear.textContent = filter.module ? `clear (module ${filter.module})` : "clear";
-  body.scrollTop = 0;
-  refilter();
-  saveAddress();
-}
-
-let typing = 0;
-byId("search").addEventListener("input", (event) => { clearTimeout(typing); typing = setTimeout(() => setFilter({ text: event.target.value }), 90); });
-for (const id of ["kind", "phase", "step", "rank"]) byId(id).addEventListener("change", (event) => setFilter({ [id]: event.target.value }));
-byId("clear").addEventListener("click", () => setFilter({ text: "", kind: "", phase: "", step: "", rank: "", module: "" }));
-
-function saveAddress() {
-  const words = new URLSearchParams();
-  for (const [key, value] of Object.entries(filter)) if (value !== "") words.set(key, value);
-  if (state.selected >= 0) words.set("call", String(state.selected));
-  try { history.replaceState(null, "", `#${words}`); } catch { /* a sandboxed page has no history */ }
-}
-
-function readAddress() {
-  const words = new URLSearchParams(location.hash.slice(1));
-  const change = {};
-  for (const key of Object.keys(filter)) if (words.has(key)) change[key] = words.get(key);
-  setFilter(change);
-  const call = Number(words.get("call"));
-  if (words.has("call") && Number.isInteger(call) && call >= 0 && call < count) select(call);
-}
-
-function nextThatDiffers(direction) {
-  for (let i = state.selected < 0 ? (direction > 0 ? 0 : count - 1) : state.selected + direction; i >= 0 && i < count; i += direction) {
-    if (kind[i] >= KIND.VICTIM && rowOf(i) >= 0) { select(i); return; }
-  }
-}
-
-document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") { if (state.selected >= 0) select(-1); else if (document.activeElement) document.activeElement.blur(); return; }
-  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "/") { event.preventDefault(); byId("search").focus(); }
-  else if (event.key === "o" && head.position !== null) { if (rowOf(head.position) < 0) setFilter({ text: "", kind: "", phase: "", step: "", rank: "", module: "" }); select(head.position); }
-  else if (event.key === "j") nextThatDiffers(1);
-  else if (event.key === "k") nextThatDiffers(-1);
-});
-
-byId("runs").textContent = `${head.reference.path}  →  ${head.candidate.path}` + (head.baseline ? `, by the errors of ${head.baseline.path}` : "");
-setTheme(store("trueline-theme") || (systemDark.matches ? "dark" : "light"));
+const compared = [head.reference.path, head.candidate.path].join("  →  ");
+byId("runs").textContent = compared + (head.baseline ? say(", by the errors of {path}", { path: head.baseline.path }) : "");
 showVerdict();
-fillFilters();
-makeHead();
 openUsefulBranches();
-renderTree();
 showAbout();
-on("selected", saveAddress);
-readAddress();
-if (state.selected < 0 && head.position !== null) scrollToCall(head.position);
-document.documentElement.dataset.ready = String(Math.round(performance.now())); // milliseconds since the page was opened
+startPage([
+  ["o", say("origin"), () => showRow(head.position)],
+  ["j", say("next call that differs"), () => nextRow(1, differs)],
+  ["k", say("previous call that differs"), () => nextRow(-1, differs)],
+  ["e", say("where its error is"), () => { if (state.selected >= 0) choosePanel("error"); }],
+], () => { if (state.selected < 0 && head.position !== null) scrollToCall(head.position); });

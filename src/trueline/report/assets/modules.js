@@ -1,78 +1,153 @@
-// The module tree with the worst error of each branch.
+// The module tree as it is seen: the reference on the left, the candidate on the right, the error between them.
 
 const tree = byId("modules");
-const open = new Set();
+const opened = new Set(), usuallyOpen = new Set();
 const NODES_SHOWN = 600;
+const MARKS = { [KIND.PASS]: "✓", [KIND.NONE]: "–", [KIND.VICTIM]: "~", [KIND.WARN]: "!", [KIND.FAIL]: "✕" };
+let focused = null; // the key of the row that has the focus among the rows
 
-function buildTree() {
-  const root = { path: "", label: "", children: new Map(), calls: 0, bad: 0, worst: 0, ratio: 0 };
-  for (let i = 0; i < count; i++) {
-    const path = moduleOf(i);
-    const parts = path ? path.split(".") : [""];
-    let node = root, full = "";
-    for (const part of parts) {
-      full = full ? `${full}.${part}` : part;
-      let child = node.children.get(part);
-      if (!child) { child = { path: full, label: part || "(outside any module)", children: new Map(), calls: 0, bad: 0, worst: 0, ratio: 0 }; node.children.set(part, child); }
-      node = child;
-      tally(node, i);
-    }
-  }
-  return root;
-}
-
-function tally(node, i) {
-  node.calls++;
-  if (isBad(i)) node.bad++;
-  if (output[i] > node.worst) node.worst = output[i];
-  const ratio = ratioOf(i);
-  if (ratio > node.ratio) node.ratio = ratio;
-}
-
-const moduleRoot = buildTree();
-
+// At first the path to the origin is open, or that to the largest error where there is no origin.
 function openUsefulBranches() {
-  for (const child of moduleRoot.children.values()) if (moduleRoot.children.size < 4) open.add(child.path);
-  const parts = head.position === null || head.position === undefined ? [] : moduleOf(head.position).split(".");
-  for (let depth = 1; depth <= parts.length; depth++) open.add(parts.slice(0, depth).join("."));
+  if (moduleRoot.children.length < 4) for (const child of moduleRoot.children) usuallyOpen.add(child.key);
+  if (head.position !== null && head.position !== undefined) for (const node of branchesOf(head.position)) usuallyOpen.add(node.key);
+  else for (let node = worstChild(moduleRoot); node; node = worstChild(node)) usuallyOpen.add(node.key);
+  for (const key of usuallyOpen) opened.add(key);
+}
+function worstChild(node) { return node.children.reduce((worst, child) => (child.ratio > (worst ? worst.ratio : 0) ? child : worst), null); }
+
+function holdsOrigin(node) { return node.kinds[KIND.ORIGIN] > 0; }
+function isDull(node) { return kindOf(node) <= KIND.NONE && !node.extra && !node.missing; }
+
+function fold(node, open) {
+  if (!node.children.length) return;
+  if (open) opened.add(node.key); else opened.delete(node.key);
+  renderTree();
+  saveAddress();
+}
+function chooseBranch(node) {
+  setFilter({ module: filter.module === node.key ? "" : node.key });
+  byId("calls").scrollIntoView();
 }
 
-function moduleRow(node, depth) {
-  const row = element("div", "node"), label = element("div", "label");
-  const fold = element("button", "fold", node.children.size ? (open.has(node.path) ? "▾" : "▸") : "");
-  fold.type = "button";
-  fold.disabled = !node.children.size;
-  fold.setAttribute("aria-label", `${open.has(node.path) ? "Close" : "Open"} ${node.label}`);
-  fold.setAttribute("aria-expanded", String(open.has(node.path)));
-  fold.addEventListener("click", () => { if (open.has(node.path)) open.delete(node.path); else open.add(node.path); renderTree(); });
-  const name = element("button", node.bad ? "bad" : "", node.label);
-  name.type = "button";
-  name.title = node.path;
-  name.disabled = !node.path;
-  name.addEventListener("click", () => { setFilter({ module: filter.module === node.path ? "" : node.path }); byId("calls").scrollIntoView(); });
-  label.style.paddingLeft = `${depth * 16}px`;
-  append(label, fold, name);
-  const heat = element("div", "heat" + (node.bad ? " bad" : node.ratio <= 1 ? " good" : "")), fill = element("i");
+// The name of a module beside that of its parent; where the parent has no counterpart, the whole path.
+function labelOf(path, parentPath) {
+  if (path === "") return say("(outside any module)");
+  return parentPath && path.startsWith(parentPath + ".") ? path.slice(parentPath.length + 1) : path;
+}
+
+function sideCell(node, depth, side) {
+  const path = side === "reference" ? node.reference : node.path, calls = side === "reference" ? node.referenceCalls : node.calls;
+  const only = side === "reference" ? node.missing : node.extra, cell = element("div", `side ${side}`);
+  cell.setAttribute("role", "gridcell");
+  const label = element("div", "label");
+  label.style.paddingLeft = `${depth * 14}px`;
+  if (side === "reference") label.append(foldButton(node));
+  if (path === null) label.append(element("span", "absent", say("not there")));
+  else {
+    const above = node.parent && (side === "reference" ? node.parent.reference : node.parent.path);
+    const name = element("button", "name", labelOf(path, above));
+    name.type = "button";
+    name.tabIndex = -1;
+    name.title = path;
+    name.addEventListener("click", () => chooseBranch(node));
+    label.append(name);
+  }
+  const amount = element("span", "amount", path === null ? "" : grouped(calls));
+  append(cell, label, only ? element("span", "only", say("{n} only here", { n: grouped(only) })) : null, amount);
+  return cell;
+}
+
+function foldButton(node) {
+  const open = opened.has(node.key), button = element("button", "fold", node.children.length ? (open ? "▾" : "▸") : "");
+  button.type = "button";
+  button.tabIndex = -1;
+  button.disabled = !node.children.length;
+  button.setAttribute("aria-label", open ? say("Close {name}", { name: node.path ?? node.reference }) : say("Open {name}", { name: node.path ?? node.reference }));
+  button.addEventListener("click", () => fold(node, !open));
+  return button;
+}
+
+function errorCell(node) {
+  const which = kindOf(node), cell = element("div", `between ${KIND_CLASS[which]}`), heat = element("div", "heat"), fill = element("i");
   // A thousandth of the limit is an empty bar, a thousand times the limit a full one.
   fill.style.width = `${Math.min(100, Math.max(0, ((Math.log10(node.ratio || 1e-9) + 3) / 6) * 100))}%`;
   heat.append(fill);
-  heat.title = `worst: ${times(node.ratio)} the limit`;
-  return append(row, label, element("span", "number", node.calls.toLocaleString("en")), element("span", "number" + (node.bad ? " bad" : ""), node.bad ? `${node.bad.toLocaleString("en")} failed` : ""),
-    element("span", "number", short(node.worst)), heat);
+  cell.setAttribute("role", "gridcell");
+  cell.title = node.bad ? say("{n} failed; worst: {times} the limit", { n: grouped(node.bad), times: times(node.ratio) }) : say("{word}; worst: {times} the limit", { word: KIND_WORD[which], times: times(node.ratio) });
+  const mark = element("span", "mark", MARKS[which]);
+  mark.setAttribute("aria-label", KIND_WORD[which]);
+  return append(cell, mark, element("span", "amount", which === KIND.NONE ? "–" : short(node.worst)), heat);
 }
 
+function moduleRow(node, depth) {
+  const row = element("div", `branch ${KIND_CLASS[kindOf(node)]}` + (node.path === node.reference && !node.extra && !node.missing ? " same" : "") + (filter.module === node.key ? " chosen" : "") + (holdsOrigin(node) ? " to-origin" : ""));
+  row.setAttribute("role", "row");
+  row.setAttribute("aria-level", String(depth + 1));
+  if (node.children.length) row.setAttribute("aria-expanded", String(opened.has(node.key)));
+  row.dataset.key = node.key;
+  row.tabIndex = node.key === focused ? 0 : -1;
+  return append(row, sideCell(node, depth, "reference"), errorCell(node), sideCell(node, depth, "candidate"));
+}
+
+function treeHead() {
+  const top = element("div", "branch head"), words = element("div", "between");
+  top.setAttribute("role", "row");
+  append(words, element("span", "mark", ""), element("span", "amount", say("worst error")), element("span", "", say("against its limit")));
+  const side = (label, path) => append(element("div", "side"), append(element("div", "label"), element("b", "", label), element("span", "muted", path)), element("span", "amount", say("calls")));
+  append(top, side(head.baseline ? say("Gold") : say("Reference"), head.reference.path), words, side(say("Candidate"), head.candidate.path));
+  for (const cell of top.children) cell.setAttribute("role", "columnheader");
+  return top;
+}
+
+const onlyDiffering = byId("only-differing");
 function renderTree() {
-  const header = element("div", "node head");
-  append(header, element("span", "", "module"), element("span", "number", "calls"), element("span", "number", ""), element("span", "number", "worst error"), element("span", "", "against its limit"));
-  const rows = [header];
+  const hadFocus = tree.contains(document.activeElement), rows = [treeHead()];
+  let left = 0;
   const walk = (node, depth) => {
-    for (const child of node.children.values()) {
+    for (const child of node.children) {
+      if (onlyDiffering.checked && isDull(child)) { left++; continue; }
       if (rows.length > NODES_SHOWN) return;
       rows.push(moduleRow(child, depth));
-      if (open.has(child.path)) walk(child, depth + 1);
+      if (opened.has(child.key)) walk(child, depth + 1);
     }
   };
   walk(moduleRoot, 0);
-  if (rows.length > NODES_SHOWN) rows.push(element("div", "empty", `Only ${NODES_SHOWN} modules are shown; close branches to see others.`));
+  if (rows.length > NODES_SHOWN) rows.push(element("div", "empty", say("Only {n} modules are shown; close branches to see others.", { n: NODES_SHOWN })));
+  if (rows.length === 1) rows.push(element("div", "empty", left ? say("All branches agree.") : say("No modules were recorded.")));
   tree.replaceChildren(...rows);
+  focusRow(focused, hadFocus);
 }
+
+// One row can be reached by Tab, the others by the arrows.
+function focusRow(key, really) {
+  const rows = [...tree.querySelectorAll(".branch[data-key]")], row = rows.find((one) => one.dataset.key === key) || rows[0];
+  for (const one of rows) one.tabIndex = one === row ? 0 : -1;
+  if (row) focused = row.dataset.key;
+  if (row && really) row.focus();
+}
+
+tree.addEventListener("keydown", (event) => {
+  const rows = [...tree.querySelectorAll(".branch[data-key]")], at = rows.findIndex((row) => row.dataset.key === focused), node = moduleNodes.get(focused);
+  if (!node) return;
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") focusRow((rows[at + (event.key === "ArrowDown" ? 1 : -1)] || rows[at]).dataset.key, true);
+  else if (event.key === "ArrowRight") { if (opened.has(focused) && node.children.length) focusRow(node.children[0].key, true); else fold(node, true); }
+  else if (event.key === "ArrowLeft") { if (opened.has(focused) && node.children.length) fold(node, false); else if (node.parent && node.parent !== moduleRoot) focusRow(node.parent.key, true); }
+  else if (event.key === "Enter" && event.target.tagName !== "BUTTON") chooseBranch(node);
+  else return;
+  event.preventDefault();
+});
+on("view", () => { for (const row of tree.querySelectorAll(".branch[data-key]")) row.classList.toggle("chosen", row.dataset.key === filter.module); });
+onlyDiffering.addEventListener("change", () => { renderTree(); saveAddress(); });
+
+// The address holds what was opened or closed by hand.
+hold((words) => {
+  for (const key of opened) if (!usuallyOpen.has(key)) words.append("open", key);
+  for (const key of usuallyOpen) if (!opened.has(key)) words.append("shut", key);
+  if (onlyDiffering.checked) words.set("tree", "differ");
+}, (words) => {
+  opened.clear();
+  for (const key of [...usuallyOpen, ...words.getAll("open")]) opened.add(key);
+  for (const key of words.getAll("shut")) opened.delete(key);
+  onlyDiffering.checked = words.get("tree") === "differ";
+  renderTree();
+});

@@ -2,10 +2,11 @@
 
 const KIND = { PASS: 0, NONE: 1, CLOSE: 2, RAISED: 3, INFINITE: 4, NAN: 5 };
 const KIND_CLASS = ["pass", "none", "warn", "warn", "fail", "fail"];
-const KIND_WORD = ["", "no statistics", "little room", "raised", "infinity", "NaN"];
+const KIND_WORD = ["", say("no statistics"), say("little room"), say("raised"), say("infinity"), "NaN"];
 const CLOSE_BITS = 2;
 
-const { step, rank, backward, index, largest, headroom, nan, infinite, elements, raised } = columns;
+const { step, rank, backward, index, largest, headroom, norm, mean, gradient, nan, infinite, elements, raised } = columns;
+const timed = Boolean(head.profile); // a profile was handed in: then each call has its time and its memory
 const apis = data.names.api, modules = data.names.module, sources = data.names.source, dtypes = data.names.dtype;
 
 const kind = new Uint8Array(count);
@@ -27,26 +28,18 @@ function nameOf(i) { return `${apiOf(i)}.${index[i]}.${backward[i] ? "backward" 
 function bitsText(value) { return Number.isNaN(value) ? "–" : value.toFixed(1); }
 function largestText(i) { return Number.isNaN(largest[i]) ? "–" : short(2 ** largest[i]); }
 
-const filter = { text: "", kind: "", phase: "", step: "", rank: "" };
+const filter = { text: "", module: "", kind: "", phase: "", step: "", rank: "" };
 const sorting = { key: "position", down: false };
 
-function textTest(text) {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const tests = words.map((word) => {
-    const has = (texts) => texts.map((name) => name.toLowerCase().includes(word));
-    const inApi = has(apis), inModule = has(modules), inSource = has(sources), inDtype = has(dtypes);
-    const numbered = /[.\d]/.test(word) || "forward".startsWith(word) || "backward".startsWith(word);
-    return (i) => inApi[columns.api[i]] || inModule[columns.module[i]] || inSource[columns.source[i]] || inDtype[columns.dtype[i]]
-      || (numbered && nameOf(i).toLowerCase().includes(word));
-  });
-  return (i) => tests.every((test) => test(i));
-}
-
-const KIND_TESTS = { odd: (i) => kind[i] >= KIND.CLOSE, nan: (i) => nan[i] > 0, infinite: (i) => infinite[i] > 0, close: (i) => headroom[i] < CLOSE_BITS, raised: (i) => raised[i] > 0 };
+const KIND_TESTS = { odd: (i) => kind[i] >= KIND.CLOSE, nan: (i) => nan[i] > 0, infinite: (i) => infinite[i] > 0, close: (i) => headroom[i] < CLOSE_BITS, raised: (i) => raised[i] > 0, slow: (i) => timed && isSlow(i), wrong: (i) => timed && isWrong(i) };
+const NO_VERDICT = 255, FAIL = 3;
+function isSlow(i) { return columns.speed[i] >= FAIL && columns.speed[i] !== NO_VERDICT; }
+function isWrong(i) { return columns.accuracy[i] >= FAIL && columns.accuracy[i] !== NO_VERDICT; }
 
 function filterTests() {
   const tests = [];
-  if (filter.text.trim()) tests.push(textTest(filter.text));
+  if (filter.text.trim()) tests.push(textTest(filter.text, ["api", "module", "source", "dtype"], nameOf));
+  if (filter.module !== "") { const inside = modules.map((name) => name === filter.module || name.startsWith(`${filter.module}.`)); tests.push((i) => inside[columns.module[i]]); }
   if (KIND_TESTS[filter.kind]) tests.push(KIND_TESTS[filter.kind]);
   if (filter.phase !== "") tests.push((i) => backward[i] === Number(filter.phase));
   if (filter.step !== "") tests.push((i) => step[i] === Number(filter.step));
@@ -57,16 +50,30 @@ function filterTests() {
 const SORT_VALUE = {
   largest: (i) => largest[i], headroom: (i) => headroom[i], step: (i) => step[i], rank: (i) => rank[i], verdict: (i) => kind[i],
   module: (i) => columns.module[i], dtype: (i) => columns.dtype[i], infinite: (i) => nan[i] + infinite[i],
-  name: (i) => columns.api[i] * 1e6 + index[i] * 2 + backward[i],
+  name: (i) => columns.api[i] * 2 ** 32 + index[i] * 2 + backward[i],
+  ...(timed ? { seconds: (i) => columns.seconds[i], peak: (i) => columns.peak[i] } : {}),
 };
 
 const NOUN = "call";
+const TABLE = {
+  title: say("Calls"), search: say("Search call, module, source"), none: say("No call matches."),
+  selects: [
+    ["kind", say("Which calls"), [["", say("all calls")], ["odd", say("all that are odd")], ["nan", say("with NaN")], ["infinite", say("with infinity")], ["close", say("little room")], ["raised", say("raised")], ...(timed ? [["slow", say("slower or larger than allowed")], ["wrong", say("wrong numbers in the check")]] : [])]],
+    ["phase", say("Phase"), [["", say("forward and backward")], ["0", say("forward")], ["1", say("backward")]]],
+    ["step", say("Step"), choicesOf(say("all steps"), step, (n) => say("step {n}", { n }))],
+    ["rank", say("Rank"), choicesOf(say("all ranks"), rank, (n) => say("rank {n}", { n }))],
+  ],
+  narrowed: () => (filter.module ? say("clear: {module}", { module: filter.module }) : ""),
+};
 const COLUMNS = [
-  ["position", "#", "position number"], ["name", "call", "name"], ["module", "module", "module"], ["step", "step", "step number"],
-  ["rank", "rank", "rank number"], ["dtype", "dtype", "dtype"], ["largest", "largest", "largest number"],
-  ["headroom", "bits left", "headroom number"], ["infinite", "NaN, Inf", "infinite number"], ["verdict", "", "verdict-cell"],
+  ["position", "#", "position number"], ["name", say("call"), "name"], ["module", say("module"), "module"], ["step", say("step"), "step number"],
+  ["rank", say("rank"), "rank number"], ["dtype", say("dtype"), "dtype"], ["largest", say("largest"), "largest number"],
+  ["headroom", say("bits left"), "headroom number"], ["infinite", "NaN, Inf", "infinite number"],
+  ...(timed ? [["seconds", say("time"), "seconds number"], ["peak", say("memory"), "peak number"]] : []), ["verdict", say("verdict"), "verdict-cell"],
 ];
 const LEFT = ["position", "name", "module", "step", "rank", "dtype", "headroom"], TITLED = ["name", "module"];
 function cellTexts(i) {
-  return [i, nameOf(i), moduleOf(i), step[i], rank[i], dtypeOf(i), largestText(i), bitsText(headroom[i]), nan[i] + infinite[i] || ""];
+  const cells = [i, nameOf(i), moduleOf(i), step[i], rank[i], dtypeOf(i), largestText(i), bitsText(headroom[i]), nan[i] + infinite[i] ? grouped(nan[i] + infinite[i]) : ""];
+  if (timed) cells.push(duration(columns.seconds[i]) + (isSlow(i) ? " ✕" : ""), bytes(columns.peak[i]));
+  return cells;
 }

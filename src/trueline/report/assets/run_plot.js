@@ -3,21 +3,25 @@
 
 const chartPlace = byId("chart");
 const MOST_BITS = 32; // beyond, nobody has to worry: float32 would leave no height for the rest
-let shownValue = "headroom", chart = null;
+let chart = null;
 
 const VALUES = {
-  headroom: { of: (i) => headroom[i], label: "bits to the limit", worse: (a, b) => a < b, reading: "How many times the largest output of a call can still double before it no longer fits its dtype. Calls with NaN or infinity stand at 0, those with 32 bits and more at 32." },
-  largest: { of: (i) => largest[i], label: "log2 of the largest number", worse: (a, b) => a > b, reading: "The largest magnitude among the outputs of a call, as a power of two." },
+  headroom: { of: (i) => headroom[i], label: say("bits to the limit"), worse: (a, b) => a < b, reading: say("How many times the largest output of a call can still double before it no longer fits its dtype. Calls with NaN or infinity stand at 0, those with 32 bits and more at 32.") },
+  largest: { of: (i) => largest[i], label: say("log2 of the largest number"), worse: (a, b) => a > b, reading: say("The largest magnitude among the outputs of a call, as a power of two.") },
+  norm: { of: (i) => (norm[i] > 0 ? Math.log2(norm[i]) : NaN), label: say("log2 of the norm"), worse: (a, b) => a > b, reading: say("The norm of the finite outputs of a call, as a power of two; of a backward call these are gradients.") },
+  ...(timed ? { seconds: { of: (i) => (columns.seconds[i] > 0 ? Math.log10(columns.seconds[i]) : NaN), label: say("log10 of the seconds"), worse: (a, b) => a > b, reading: say("How long the call takes alone, by the profile that was handed in.") } } : {}),
 };
 
+const shown = segmented(byId("plot-values"), "plot", [["headroom", say("bits to the limit")], ["largest", say("largest number")], ["norm", say("norm")], ...(timed ? [["seconds", say("time")]] : [])], () => drawChart());
+
 function pointOf(i) {
-  if (shownValue === "headroom") return nan[i] || infinite[i] ? 0 : Math.min(MOST_BITS, headroom[i]);
-  return VALUES[shownValue].of(i);
+  if (shown() === "headroom") return nan[i] || infinite[i] ? 0 : Math.min(MOST_BITS, headroom[i]);
+  return VALUES[shown()].of(i);
 }
 
 // One point for each bucket of calls: the worst of them, separately for forward, backward and those with NaN or infinity.
 function buckets() {
-  const rows = state.inOrder, size = Math.max(1, Math.ceil(rows.length / 4000)), worse = VALUES[shownValue].worse;
+  const rows = state.inOrder, size = Math.max(1, Math.ceil(rows.length / 4000)), worse = VALUES[shown()].worse;
   const xs = [], series = [[], [], []], members = [];
   for (let start = 0; start < rows.length; start += size) {
     const best = [-1, -1, -1];
@@ -33,8 +37,18 @@ function buckets() {
 }
 
 function showLegend() {
-  const dot = (name, text) => { const part = element("span", "", text), mark = element("i"); mark.style.background = css(name); part.prepend(mark); return part; };
-  byId("legend").replaceChildren(dot("--forward", "forward"), dot("--backward", "backward"), dot("--bad", "NaN or infinity"));
+  const dot = (name, text, shape = "") => { const part = element("span", "", text), mark = element("i", shape); mark.style.background = css(name); part.prepend(mark); return part; };
+  byId("legend").replaceChildren(dot("--forward", say("forward")), dot("--backward", say("backward"), "square"), dot("--bad", say("NaN or infinity"), "large"));
+}
+
+// Backward calls are squares: they are told from forward ones without their colour.
+function squares(self, number, from, to) {
+  const path = new Path2D(), size = 4 * devicePixelRatio, ys = self.data[number];
+  for (let n = from; n <= to; n++) {
+    if (ys[n] === null || ys[n] === undefined) continue;
+    path.rect(self.valToPos(self.data[0][n], "x", true) - size / 2, self.valToPos(ys[n], "y", true) - size / 2, size, size);
+  }
+  return { fill: path, stroke: path };
 }
 
 let members = [];
@@ -42,18 +56,18 @@ function drawChart() {
   const found = buckets();
   members = found.members;
   if (chart) chart.destroy();
-  const points = (name, size) => ({ stroke: css(name), width: 0, paths: () => null, points: { show: true, size, fill: css(name), stroke: css(name) } });
+  const points = (name, size, square) => ({ stroke: css(name), width: 0, paths: () => null, points: { show: true, size, fill: css(name), stroke: css(name), ...(square ? { paths: squares } : {}) } });
   const axis = { stroke: css("--muted"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line"), width: 1 }, font: "12px system-ui" };
   chart = new uPlot({
     width: Math.max(280, chartPlace.clientWidth), height: 300, scales: { x: { time: false } }, legend: { show: false },
     cursor: { points: { show: false }, drag: { x: true, y: false } },
-    axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) }, { ...axis, label: VALUES[shownValue].label, labelFont: "12px system-ui", size: 56 }],
-    series: [{}, points("--forward", 4), points("--backward", 4), points("--bad", 7)],
+    axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) }, { ...axis, label: VALUES[shown()].label, labelFont: "12px system-ui", size: 56 }],
+    series: [{}, points("--forward", 4), points("--backward", 4, true), points("--bad", 7)],
     hooks: { setCursor: [readCursor] },
   }, found.table, chartPlace);
   showLegend();
-  byId("reading").textContent = VALUES[shownValue].reading;
-  byId("range").textContent = state.inOrder.length > 4000 ? "the worst of each stretch is drawn" : "";
+  byId("reading").textContent = VALUES[shown()].reading;
+  byId("range").textContent = state.inOrder.length > 4000 ? say("the worst of each stretch is drawn") : "";
 }
 
 function callAt(place) {
@@ -63,37 +77,21 @@ function callAt(place) {
 
 function readCursor(self) {
   const i = callAt(self.cursor.idx);
-  byId("reading").textContent = i < 0 ? VALUES[shownValue].reading : `${nameOf(i)}  ${moduleOf(i)}  step ${step[i]}, rank ${rank[i]}: largest ${largestText(i)}, ${bitsText(headroom[i])} bits left${nan[i] ? `, ${nan[i].toLocaleString("en")} NaN` : ""}${infinite[i] ? `, ${infinite[i].toLocaleString("en")} infinite` : ""}`;
+  byId("reading").textContent = i < 0 ? VALUES[shown()].reading : `${nameOf(i)}  ${moduleOf(i)}  ${placeOf(i)}: ${numbersOf(i)}`;
+}
+
+function placeOf(i) { return say("step {step}, rank {rank}", { step: step[i], rank: rank[i] }); }
+function numbersOf(i) {
+  const parts = [say("largest {largest}, {bits} bits left", { largest: largestText(i), bits: bitsText(headroom[i]) })];
+  if (nan[i]) parts.push(`${grouped(nan[i])} NaN`);
+  if (infinite[i]) parts.push(say("{n} infinite", { n: grouped(infinite[i]) }));
+  if (timed && !Number.isNaN(columns.seconds[i])) parts.push(`${duration(columns.seconds[i])}, ${bytes(columns.peak[i])}`);
+  return parts.join(", ");
 }
 
 chartPlace.addEventListener("click", () => { const i = chart ? callAt(chart.cursor.idx) : -1; if (i >= 0) select(i); });
-for (const name of Object.keys(VALUES)) {
-  byId(`show-${name}`).addEventListener("click", () => {
-    shownValue = name;
-    for (const other of Object.keys(VALUES)) byId(`show-${other}`).setAttribute("aria-pressed", String(other === name));
-    drawChart();
-  });
-}
 byId("zoom-all").addEventListener("click", drawChart);
 on("view", drawChart);
 on("theme", drawChart);
 let resizing = 0;
 window.addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(drawChart, 120); });
-
-// The same call over the steps: its headroom in each.
-function courseOf(i) {
-  const xs = [], ys = [];
-  for (let n = 0; n < count; n++) {
-    if (columns.api[n] === columns.api[i] && index[n] === index[i] && backward[n] === backward[i] && rank[n] === rank[i] && columns.module[n] === columns.module[i]) { xs.push(step[n]); ys.push(Number.isNaN(headroom[n]) ? null : headroom[n]); }
-  }
-  return [xs, ys];
-}
-
-function courseChart(i) {
-  const table = courseOf(i);
-  if (table[0].length < 2 || table[1].every((value) => value === null)) return null;
-  const box = element("div", "small-chart");
-  const axis = { stroke: css("--muted"), grid: { stroke: css("--line"), width: 1 }, font: "11px system-ui" };
-  new uPlot({ width: Math.min(520, window.innerWidth - 60), height: 150, scales: { x: { time: false } }, legend: { show: false }, axes: [axis, { ...axis, size: 44 }], series: [{}, { stroke: css("--forward"), width: 2 }] }, table, box);
-  return box;
-}

@@ -8,6 +8,7 @@ gave is never touched: it is exactly what it is.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -41,21 +42,27 @@ NEAR = 8 * math.ulp(1.0)
 def restored(node: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of an operator called by an autograd node, its constants made wide."""
     name = node.name()
-    if name in QUOTIENTS:
-        return tuple(_quotient(one) if isinstance(one, float) else one for one in args)
-    if name in ("CeluBackward0", "CeluBackward1") and len(args) > 3:
-        # elu_backward(gradient, alpha, scale, input_scale, ...), called with the reciprocal of alpha in float32.
-        return (*args[:3], 1 / REAL(args[1]), *args[4:])
-    known = CONSTANTS.get(name)
-    if name == "PowBackward2":
-        known = _logarithm(node)
+    special = _SPECIAL.get(name)
+    return _with(args, CONSTANTS.get(name)) if special is None else special(node, args)
+
+
+def _with(args: tuple[Any, ...], known: tuple[Any, ...] | None) -> tuple[Any, ...]:
     return args if known is None else tuple(_restored(one, known) for one in args)
 
 
-def _logarithm(node: Any) -> tuple[Any, ...] | None:
-    """The number that a power of a number is multiplied by in its backward."""
+def _quotients(node: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(_quotient(one) if isinstance(one, float) else one for one in args)
+
+
+def _reciprocal(node: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """elu_backward(gradient, alpha, scale, input_scale, ...), called with the reciprocal of alpha in float32."""
+    return (*args[:3], 1 / REAL(args[1]), *args[4:]) if len(args) > 3 else args
+
+
+def _logarithm(node: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The backward of a power of a number multiplies by its logarithm."""
     base = getattr(node, "_saved_self", None)
-    return (np.log(REAL(base)),) if isinstance(base, (int, float)) and base > 0 else None
+    return _with(args, (np.log(REAL(base)),) if isinstance(base, (int, float)) and base > 0 else None)
 
 
 def _quotient(value: float) -> Any:
@@ -72,3 +79,12 @@ def _restored(value: Any, known: tuple[Any, ...]) -> Any:
     if not isinstance(value, float):
         return value
     return next((one for one in known if abs(value - one) <= NEAR * abs(one)), value)
+
+
+_SPECIAL: dict[str, Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]] = {
+    **dict.fromkeys(QUOTIENTS, _quotients),
+    "CeluBackward0": _reciprocal,
+    "CeluBackward1": _reciprocal,
+    "PowBackward2": _logarithm,
+}
+"""Nodes whose constants depend on what they were given."""
