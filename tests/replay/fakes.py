@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from trueline.replay.serve import Answer, Spent
 
 
@@ -43,10 +45,10 @@ def do(payload: dict[str, Any], seen: list[Any]) -> Any:
     elif what == "hang":
         while True:
             time.sleep(1)
-    elif what == "eat":
+    elif what == "eat":  # never touched, so that only the limit on allocations can end it
         held = []
         while True:
-            held.append(bytearray(50_000_000))
+            held.append(np.empty(50_000_000, np.uint8))
     elif what == "eat slowly":  # below the limit on allocations of one go, in small pieces that are really used
         pieces = []
         while True:
