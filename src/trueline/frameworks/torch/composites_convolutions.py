@@ -10,14 +10,9 @@ from torch.nn import functional
 
 from trueline.frameworks.torch.composites import composite
 from trueline.frameworks.torch.composites_layout import channels_last, padded, pairs_of, several, to_back, to_front
-from trueline.frameworks.torch.transposed import conv_transpose, is_large
+from trueline.frameworks.torch.transposed import THEIRS, conv_transpose, is_large
 
 _CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
-_TRANSPOSED: dict[int, Callable[..., Tensor]] = {
-    1: functional.conv_transpose1d,
-    2: functional.conv_transpose2d,
-    3: functional.conv_transpose3d,
-}
 
 
 def _convolution(
@@ -72,7 +67,7 @@ def _transposed(
     if is_large(front, weight):
         out = conv_transpose(front, weight, stride, dilation, groups)
     else:
-        out = _TRANSPOSED[count](front, weight, None, stride, 0, 0, groups, dilation)
+        out = THEIRS[count](front, weight, None, stride, 0, 0, groups, dilation)
     out = padded(out, [(0, more) for more in extra])
     for dim, ((before, _), size) in enumerate(zip(pairs, wanted, strict=True), start=2):
         out = out.narrow(dim, before, size)
