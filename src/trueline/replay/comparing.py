@@ -7,8 +7,8 @@ Structure first: what must be there, its dtype, shape, device and whether it is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -53,14 +53,31 @@ def evidence_of(
     inputs also where a result is right beyond doubt without them."""
     comparison = _Comparison(case, executions, predecessors, thorough)
     faults = list(comparison.faults(_OUTPUT))
-    yield from faults
     if rule_for(case.api) is None or faults:
-        yield from comparison.plain(_OUTPUT, {fault.path for fault in faults})
+        found = [*faults, *comparison.plain(_OUTPUT, {fault.path for fault in faults})]
+        if case.backward:
+            found += comparison.plain_gradients()
+        yield from comparison.without_doubt(found)
     else:
         yield from comparison.ruled()
-        return
-    if case.backward:
-        yield from comparison.plain_gradients()
+
+
+@dataclass(frozen=True, slots=True)
+class _InDoubt:
+    """An array that is not right beyond doubt: to be measured again with golds of moved inputs, which are made for all
+    such arrays together."""
+
+    part: str
+    path: str
+    array: ArrayOut
+
+
+class _Doubt(Exception):
+    """Golds of moved inputs were asked for."""
+
+
+def _ask() -> list[Gold]:
+    raise _Doubt
 
 
 class _Comparison:
@@ -80,7 +97,15 @@ class _Comparison:
         given = {array.dtype for array in executions.inputs.tensors.values()}
         self._decided = is_decided_by_inputs(case.api, case.arguments, given)
 
-    def faults(self, part: str) -> Iterator[Evidence]:
+    def without_doubt(self, found: Sequence[Evidence | _InDoubt]) -> Iterator[Evidence]:
+        """The evidence in its order, that of the arrays in doubt with golds of moved inputs."""
+        doubtful = [one for one in found if isinstance(one, _InDoubt)]
+        wanted = frozenset(one.path for one in doubtful if one.part == _GRADIENT)
+        moved = self._all.perturbed(wanted) if doubtful else ()
+        for one in found:
+            yield one if isinstance(one, Evidence) else self._plain(one.part, one.path, one.array, moved)
+
+    def faults(self, part: str) -> Iterator[Evidence | _InDoubt]:
         """What is not there, or not what it must be, apart from its values."""
         expected, found = _arrays(self._expected, part), _arrays(self._all.candidate, part)
         for path in {**expected, **found}:
@@ -91,7 +116,7 @@ class _Comparison:
                 yield Evidence(part, path, array.dtype, array.shape, note=free)
             elif part == _GRADIENT and theirs is not None and self._is_left_out(ours, theirs):
                 assert theirs.bits is not None
-                yield self._plain(part, path, replace(theirs, bits=np.zeros_like(theirs.bits)))
+                yield self._looked_at(part, path, replace(theirs, bits=np.zeros_like(theirs.bits)))
             elif problem := self._problem(part, theirs, ours, wider=bool(free)):
                 yield Evidence(part, path, array.dtype, array.shape, structure=problem)
 
@@ -107,13 +132,20 @@ class _Comparison:
         alias = found.alias if found is not None else ""
         return next((one for one in self._expected.outputs.values() if alias and one.alias == alias), None)
 
-    def plain(self, part: str, settled: set[str]) -> Iterator[Evidence]:
+    def plain(self, part: str, settled: set[str]) -> Iterator[Evidence | _InDoubt]:
         """Every array as it is, but for those that are settled."""
         for path, array in _arrays(self._all.candidate, part).items():
             if path not in settled and array.bits is not None and self._is_expected(part, path):
-                yield self._plain(part, path, array)
+                yield self._looked_at(part, path, array)
 
-    def plain_gradients(self) -> Iterator[Evidence]:
+    def _looked_at(self, part: str, path: str, array: ArrayOut) -> Evidence | _InDoubt:
+        """An array by cheap evidence, where that is enough."""
+        try:
+            return self._plain(part, path, array, self._all.perturbed() if self._thorough else None)
+        except _Doubt:
+            return _InDoubt(part, path, array)
+
+    def plain_gradients(self) -> Iterator[Evidence | _InDoubt]:
         reason = self._no_gradients()
         if reason:
             yield Evidence(_GRADIENT, "*", "float32", (), note=reason)
@@ -129,7 +161,7 @@ class _Comparison:
         honest = Form(self._case, sides.inputs, sides.honest) if sides.honest.returned else None
         gold = Form(self._case, sides.inputs, sides.gold) if sides.gold.returned else None
         # Perturbed golds are seen with the inputs as they were: equal ones among them are to stay equal.
-        moved = cache(lambda: [Form(self._case, sides.inputs, one) for one in sides.perturbed])
+        moved = cache(lambda: [Form(self._case, sides.inputs, one) for one in sides.perturbed()])
         yield from self._checks(candidate, honest)
         for path in candidate.paths(_OUTPUT):
             yield self._formed(_OUTPUT, path, candidate, honest, gold, moved)
@@ -151,7 +183,7 @@ class _Comparison:
             yield Evidence(_GRADIENT, "*", "float32", (), note=reason)
             return
         faults = list(self.faults(_GRADIENT))
-        yield from faults
+        yield from self.without_doubt(faults)
         if gold is not None and honest is not None and not same_gauge(honest.form, gold.form):
             honest = None
         alike = cache(lambda: [one for one in moved() if gold is not None and same_gauge(one.form, gold.form)])
@@ -197,21 +229,19 @@ class _Comparison:
             else:
                 yield Evidence(_OUTPUT, path, "bool", (1,), structure=f"must hold and does not: {check.text}")
 
-    def _plain(self, part: str, path: str, array: ArrayOut) -> Evidence:
+    def _plain(self, part: str, path: str, array: ArrayOut, moved: Sequence[Executed] | None) -> Evidence:
+        """``moved`` are golds of moved inputs, None to raise ``_Doubt`` where they are asked for."""
         honest = _arrays(self._all.honest, part).get(path) if self._all.honest.returned else None
         gold = self._gold(part, path, array, honest)
         if gold is None:
             return Evidence(part, path, array.dtype, array.shape, note=self._no_gold(part, path))
-
-        def golds_of_moved() -> list[Gold]:
-            others = [_arrays(one, part).get(path) for one in self._all.perturbed]
-            return [gold_of(one) for one in others if one is not None and one.bits is not None]
-
+        others = [_arrays(one, part).get(path) for one in moved or ()]
+        golds = [gold_of(one) for one in others if one is not None and one.bits is not None]
         theirs = honest.bits if honest is not None and honest.dtype == array.dtype else None
         assert array.bits is not None
         excused = self._without_slope(path, array.shape) if part == _GRADIENT else None
         return self._measured(
-            part, path, array.bits, theirs, gold, golds_of_moved, array.dtype, excused, plain=True
+            part, path, array.bits, theirs, gold, _ask if moved is None else golds, array.dtype, excused, plain=True
         )
 
     def _nudged(self, part: str, path: str) -> list[Array]:
@@ -238,7 +268,7 @@ class _Comparison:
         ours: Array,
         theirs: Array | None,
         gold: Gold,
-        moved: Callable[[], list[Gold]],
+        moved: list[Gold] | Callable[[], list[Gold]],
         dtype: str,
         excused: Flags | None = None,
         *,
@@ -260,7 +290,7 @@ class _Comparison:
             ours,
             theirs,
             gold,
-            moved() if self._thorough else moved,
+            moved() if self._thorough and callable(moved) else moved,
             dtype=kind,
             excused=excused,
             scale=self._scale(part),

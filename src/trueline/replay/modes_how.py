@@ -36,8 +36,9 @@ def measure_graph(
     try:
         executions = execute_case(case, target, reference, options)
         if _lacks_gold(executions):
-            gold = widened(executions.honest)
-            executions = replace(executions, gold=gold, moved=executions.nudged, wide=False)
+            gold, nudged = widened(executions.honest), executions.nudged
+            moved = None if nudged is None else (lambda _: nudged())
+            executions = replace(executions, gold=gold, moved=moved, wide=False)
         # What eager execution gets wrong is not the fault of the graph: it is trusted as it is.
         return measure_executions(case, replace(executions, nudged=None), options)
     except CannotExecute as error:

@@ -29,6 +29,9 @@ from trueline.tree import Tree
 _WIDE = ("float64", "complex128")
 MANY_ELEMENTS = 1 << 20
 """Of every gradient that arrives, and so of every result."""
+Gradients = frozenset[str] | None
+"""Paths of the inputs whose gradients are wanted."""
+ALL: Gradients = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,10 @@ class Executions:
     """All that executing a Case gave. ``inputs`` are as everybody was given them, the gradients that arrived among
     them; ``gold`` is ``honest`` itself where nothing was rounded; ``wide`` says that the golds have more digits than
     float64, ``crossed`` that the reference is of another framework than the candidate. ``moved`` makes golds of inputs
-    moved by one rounding, once; it is asked where the candidate is not right beyond doubt without them, and None where
-    there is no gold. ``nudged`` executes honestly what was given neighbouring inputs; it is asked where the honest
-    implementation itself is in doubt, and None where several ways vouch for each other or no input could be moved."""
+    moved by one rounding, with the gradients of the inputs that it is given (``ALL``: of all); it is asked where the
+    candidate is not right beyond doubt without them, and None where there is no gold. ``nudged`` executes honestly what
+    was given neighbouring inputs; it is asked where the honest implementation itself is in doubt, and None where
+    several ways vouch for each other or no input could be moved."""
 
     inputs: Inputs
     candidate: Executed
@@ -59,13 +63,12 @@ class Executions:
     target: str = ""
     wide: bool = False
     crossed: bool = False
-    moved: Callable[[], tuple[Executed, ...]] | None = None
+    moved: Callable[[Gradients], tuple[Executed, ...]] | None = None
     nudged: Callable[[], tuple[Executed, ...]] | None = None
 
-    @property
-    def perturbed(self) -> tuple[Executed, ...]:
+    def perturbed(self, gradients: Gradients = ALL) -> tuple[Executed, ...]:
         """The golds of moved inputs, made where nobody has asked for them before."""
-        return () if self.moved is None else self.moved()
+        return () if self.moved is None else self.moved(gradients)
 
 
 def measure_case(
@@ -134,7 +137,7 @@ def execute_case(
     gold = trusted(case, judge.run(case, inputs, mode=_gold_mode(wide), watch=_changed(honest)))
     for way in ways:
         honest = worse_of(honest, judge.run(case, inputs, mode=way, watch=_changed(honest)), gold)
-    moved: Callable[[], tuple[Executed, ...]] | None = None
+    moved: Callable[[Gradients], tuple[Executed, ...]] | None = None
     if gold.returned:
         working = honest.working or candidate.working
         moved = cache(_Moved(case, inputs, judge, working, wide, _changed(honest), options).golds)
@@ -227,10 +230,10 @@ class _Moved:
     watch: frozenset[str]
     options: Options
 
-    def golds(self) -> tuple[Executed, ...]:
+    def golds(self, gradients: Gradients) -> tuple[Executed, ...]:
         """One that cannot be had (a moved input may leave the domain) is left out."""
         self.options.announce("gold")
-        case, mode = self.case, _gold_mode(self.wide)
+        case, mode = _with_gradients(self.case, gradients), _gold_mode(self.wide)
         moved = perturbed(self.inputs, self.working, case.seed, self._rounds(), longdouble=self.wide)
         made = (trusted(case, self.machine.run(case, one, mode=mode, watch=self.watch)) for one in moved)
         golds = tuple(one for one in made if one.returned)
@@ -242,6 +245,14 @@ class _Moved:
         arrived = [array.bits.size for array in self.inputs.gradients.values()]
         many = min(arrived) > MANY_ELEMENTS if arrived else False
         return min(self.options.perturbations, 1) if many else self.options.perturbations
+
+
+def _with_gradients(case: Case, wanted: Gradients) -> Case:
+    """The Case, asked for the gradients of some of its inputs alone: most often the dearest part is not in doubt."""
+    if wanted is None or not case.backward:
+        return case
+    given = [replace(spec, requires_grad=spec.requires_grad and spec.path in wanted) for spec in case.tensors]
+    return replace(case, tensors=tuple(given), backward=any(spec.requires_grad for spec in given))
 
 
 def _gold_mode(wide: bool) -> Mode:

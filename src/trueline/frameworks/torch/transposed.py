@@ -71,9 +71,12 @@ class _Transposed(torch.autograd.Function):
         of_matrix, of_x = torch.zeros_like(matrix), torch.empty_like(x)
         for number, (image, arrived) in enumerate(zip(x, gradient, strict=True)):
             parts = torch.stack([arrived[place] for place in geometry.places()], dim=1).view(len(matrix), -1)
-            of_matrix.addmm_(parts, geometry.columns(image).T)
-            of_x[number] = geometry.gathered(matrix.T @ parts)
-        return of_x, geometry.weight_of(of_matrix), None, None
+            if ctx.needs_input_grad[1]:
+                of_matrix.addmm_(parts, geometry.columns(image).T)
+            if ctx.needs_input_grad[0]:
+                of_x[number] = geometry.gathered(matrix.T @ parts)
+        of_weight = geometry.weight_of(of_matrix) if ctx.needs_input_grad[1] else None
+        return of_x if ctx.needs_input_grad[0] else None, of_weight, None, None
 
 
 class _Geometry:
@@ -139,8 +142,9 @@ class _Geometry:
         spread = of_columns.new_zeros(self._spread_shape())
         for tap in product(*(range(extent) for extent in self._extents[1:])):
             along = zip(tap, self._dilation[1:], self._lengths[1:], strict=True)
-            seen = [slice(at * apart, at * apart + length) for at, apart, length in along]
-            spread[(..., *seen)] += taps[(slice(None), *tap)]
+            seen = (..., *(slice(at * apart, at * apart + length) for at, apart, length in along))
+            of_tap = (slice(None), *tap)
+            spread[seen] += taps[of_tap]
         return spread[self._inside()]
 
     def gradients_by_torch(self, x: Tensor, weight: Tensor, arrived: Tensor) -> tuple[Tensor, ...]:
