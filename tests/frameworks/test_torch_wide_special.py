@@ -37,6 +37,7 @@ def worst(function: Callable[..., Any], wanted: Callable[..., Any], points: Any)
 
 EVERYWHERE = np.concatenate([np.linspace(-6, 6, 60), [0.999, 1.0, 1.001, -1.0, 5.99, 6.01, 1e-12, -1e-5, 9.5]])
 POSITIVE = np.concatenate([np.linspace(0.01, 5, 60), [1e-8, 1 + 1e-9, 2 - 1e-9, 3.999, 4.001, 23.9, 24.1, 1e3, 1e15]])
+ZERO = np.concatenate([np.linspace(1.41, 1.52, 40), [1.4616, 1.4616321449683622, 1.4616321449683625]])  # of digamma
 TABLE: dict[str, tuple[Callable[..., Any], Callable[..., Any], Any]] = {
     "erf": (special.erf, mp.erf, EVERYWHERE),
     "erfc": (special.erfc, mp.erfc, np.concatenate([EVERYWHERE, [15, 26.5]])),
@@ -44,7 +45,7 @@ TABLE: dict[str, tuple[Callable[..., Any], Callable[..., Any], Any]] = {
     "ndtr": (special.ndtr, phi, np.concatenate([EVERYWHERE, [-37.0]])),
     "log_ndtr": (special.log_ndtr, lambda x: mp.log(phi(x)), np.concatenate([EVERYWHERE, [-37.0, -200.0]])),
     "lgamma": (special.lgamma, lambda x: mp.re(mp.loggamma(x)), POSITIVE[POSITIVE != 1]),
-    "digamma": (special.digamma, mp.digamma, np.concatenate([POSITIVE, [1.4616, -0.3, -4.7]])),
+    "digamma": (special.digamma, mp.digamma, np.concatenate([POSITIVE, ZERO, [-0.3, -4.7]])),
     "polygamma 1": (lambda x: special.polygamma(1, x), lambda x: mp.psi(1, x), POSITIVE[:-1]),
     "polygamma 4": (lambda x: special.polygamma(4, x), lambda x: mp.psi(4, x), POSITIVE[:-1]),
     "zeta": (lambda x: special.hurwitz_zeta(np.longdouble(3), x), lambda x: mp.zeta(3, x), POSITIVE[:-1]),
