@@ -211,10 +211,35 @@ def test_a_random_call_is_compared_by_its_rule() -> None:
 
 def test_an_ill_conditioned_case_is_measured_with_moved_inputs() -> None:
     executions = execute_case(case_for("torch.log", (64,), backward=False), Target.parse("torch:cpu"))
-    golds = [executions.gold, *executions.perturbed]
+    golds = [executions.gold, *executions.perturbed()]
     assert len(golds) > 2
     contents = {np.asarray(one.outputs["out"].bits).tobytes() for one in golds}
     assert len(contents) == len(golds)
+
+
+def test_golds_of_moved_inputs_are_made_once_and_for_what_is_in_doubt() -> None:
+    """Only the gradient of the bias is made doubtful: neither the other gradients nor further golds are asked for."""
+    case = case_for("torch.nn.functional.linear", (3, 4), (5, 4), (5,))
+    executions = execute_case(case, Target.parse("torch:cpu"))
+    bias = executions.candidate.gradients["args.2"]
+    assert bias.bits is not None
+    off = replace(bias, bits=bias.bits + np.float32(1e-6))
+    gradients = {**executions.candidate.gradients, "args.2": off}
+    asked: list[tuple[frozenset[str], list[Executed]]] = []
+
+    def moved(wanted: frozenset[str] | None) -> tuple[Executed, ...]:
+        assert executions.moved is not None and wanted is not None
+        made = executions.moved(wanted)
+        asked.append((wanted, list(made)))
+        return made
+
+    candidate = replace(executions.candidate, gradients=gradients)
+    found = measure_executions(case, replace(executions, candidate=candidate, moved=moved))
+    ((wanted, golds),) = asked
+    assert wanted == {"args.2"} and all(set(one.gradients) == {"args.2"} for one in golds)
+    assert {one.path: one.numbers.get("unmoved", 0.0) for one in found.evidence} == {
+        "out": 1.0, "args.0": 1.0, "args.1": 1.0, "args.2": 0.0,
+    }  # fmt: skip
 
 
 def test_everybody_is_fed_the_same_gradients() -> None:
