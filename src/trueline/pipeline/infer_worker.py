@@ -174,6 +174,7 @@ class Nest:
 
     def _import(self, names: Iterable[str]) -> None:
         """Imports what copies will need. What cannot be imported here is left to the script to complain of."""
+        gc.disable()  # there is next to nothing to collect, but much to look through
         for name in ("numpy", *names):
             if name.partition(".")[0] in _NEVER_EARLY or name in sys.modules:
                 continue
@@ -181,8 +182,8 @@ class Nest:
                 importlib.import_module(name)
             if name == "numpy":  # the threads of its BLAS stop before a fork and start again after it by themselves
                 self._calm = _threads()
-        gc.collect()
         gc.freeze()  # what lives now lives for ever: no collection is to touch, and so to copy, its pages
+        gc.enable()
 
 
 def _wanted(order: Order) -> list[str]:

@@ -1,9 +1,11 @@
 """Models that are read once for many commands: what takes longest in a warm command is to read its model.
 
-A copy of the warm process (``infer_worker``) says which model it reads, and reads it. Meanwhile the warm process reads
-the same, and later copies that ask for it are given what lies there: their own copy of it, untouched, as all of their
-memory is. It must be asked for by the same function with the same arguments, and the files must be as they were; what
-is asked for twice is read. Only what stays in the memory of the host is shared: a device does not survive the copying.
+A copy of the warm process (``infer_worker``) reads its model and says which it was. While it goes on, the warm process
+reads the same, and later copies that ask for it are given what lies there: their own copy of it, untouched, as all of
+their memory is. Not at the same time: two that read with several threads each take more than twice as long on a few
+cores, and what ends a copy must not end the warm process. It must be asked for by the same function with the same
+arguments, and the files must be as they were; what is asked for twice is read. Only what stays in the memory of the
+host is shared: a device does not survive the copying.
 
 What is read is written down as a **recipe**, plain enough for JSON: the name of a function and its arguments. Of
 Paddle's predictors, whose argument is an object, those are the calls by which the object was made. Needs nothing but
@@ -109,8 +111,9 @@ def _replace(name: str, recipe_of: Callable[..., Recipe], kept: Kept, tell: Call
         if ready:
             tell({"took": True})
             return ready[0]
+        made = original(*args, **kwargs)
         tell({"load": recipe})
-        return original(*args, **kwargs)
+        return made
 
     setattr(module, last, load)
 
