@@ -130,6 +130,46 @@ def test_nothing_is_read_for_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert kept.take(recipes[4]) and not kept.take(recipes[4]) and not kept.take(recipes[5])
 
 
+def recipe_for(threads: int) -> list[object]:
+    return [warm_loads.PREDICTOR, ["", ["model.json"], {}], ["set_threads", [threads], {}], ["set_mkldnn", [True], {}]]
+
+
+def words_for(threads: int, batch: int, mkldnn: bool = True) -> list[str]:
+    return ["infer.py", f"--threads={threads}", f"--mkldnn={mkldnn}", "--batch", str(batch)]
+
+
+def test_of_commands_that_differ_in_a_number_the_next_model_is_known() -> None:
+    habits = warm_loads.Habits()
+    assert habits.foreseen(words_for(1, 1)) is None
+    habits.asked(words_for(1, 1), recipe_for(1))
+    assert habits.foreseen(words_for(1, 3)) is None, "which options matter is not known yet"
+    habits.asked(words_for(1, 3), recipe_for(1))
+    assert habits.foreseen(words_for(2, 8)) == recipe_for(2), "a batch is known to do nothing"
+    assert habits.foreseen(words_for(1, 8)) is None, "the same again, which is there"
+    assert habits.foreseen(words_for(2, 8, mkldnn=False)) is None, "two may make the difference"
+    assert habits.foreseen(words_for(1, 8, mkldnn=False)) is None, "a word is not guessed"
+    assert habits.foreseen([*words_for(2, 8), "--more"]) is None
+    assert habits.foreseen(["infer.py", "--other=2", *words_for(1, 3)[2:]]) is None
+
+
+def test_a_number_that_stands_twice_is_not_guessed() -> None:
+    habits = warm_loads.Habits()
+    for batch in (1, 3):
+        habits.asked(words_for(1, batch), [*recipe_for(1), ["set_cache", [1], {}]])
+    assert habits.foreseen(words_for(2, 3)) is None
+
+
+def test_a_model_that_was_foreseen_is_read_before_its_command_is_born(worker: WarmWorker, tmp_path: Path) -> None:
+    log, model = tmp_path / "log.txt", CONFIG.format("config.set_threads(int(sys.argv[1])),")
+    Path("infer.py").write_text(ASK.format(model), encoding="utf-8")
+    said = []
+    for words in (["4", "1"], ["4", "3"], ["8", "1"]):
+        log.unlink(missing_ok=True)
+        assert worker.start(["infer.py", *words], log=log).wait(20) == 0
+        said.append(log.read_text(encoding="utf-8").split())
+    assert said == [["first4", "True"], ["first4", "False"], ["first8", "False"]]
+
+
 def ended(running: Running) -> Ended:
     while (end := running.poll()) is None:
         time.sleep(0.01)

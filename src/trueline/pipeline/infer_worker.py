@@ -62,9 +62,10 @@ class Nest:
         self._incoming = b""
         self._calm = 1  # how many threads this process may have and still be copied
         self._known: set[str] = set()
-        self._living: dict[int, tuple[Any, int]] = {}  # process -> its order, the file in which it tells its imports
+        self._living: dict[int, tuple[Order, int]] = {}  # process -> its order, the file in which it tells its imports
         self._loads = loads
         self._kept = None if loads is None else loads.Kept()
+        self._habits = None if loads is None else loads.Habits()
         self._took: set[int] = set()
         self._woken, self._waker = socket.socketpair()
         self._told, self._teller = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -105,6 +106,8 @@ class Nest:
         if learn:
             self._known.add(script)
             self._import(_wanted(order))
+        if self._habits is not None and (recipe := self._habits.foreseen(order["words"])) is not None:
+            self._read(recipe)
         if _threads() > self._calm:
             self._tell(order=order["order"], refused="threads run in the warm process, of which a copy has none")
             return
@@ -116,7 +119,7 @@ class Nest:
                 end.close()
             _live(order, diary, self._offer)
         self._calm = min(self._calm, _threads())  # those that stopped for the copying may not be counted on again
-        self._living[process] = (order["order"], diary)
+        self._living[process] = (order, diary)
         self._tell(order=order["order"], born=process)
 
     def _offer(self) -> None:
@@ -137,11 +140,16 @@ class Nest:
         with contextlib.suppress(BlockingIOError):
             while True:
                 said = json.loads(self._told.recv(_CHUNK))
-                if "took" in said and self._kept is not None:
+                if self._kept is None or self._habits is None:
+                    continue
+                if "took" in said:
                     self._took.add(said["process"])
                     self._kept.taken()
-                elif "load" in said:
+                else:
                     wanted.append(said["load"])
+                if said["process"] in self._living:
+                    order, _ = self._living[said["process"]]
+                    self._habits.asked(order["words"], said.get("took") or said["load"])
         return wanted
 
     def _read(self, recipe: Any) -> None:
@@ -160,13 +168,13 @@ class Nest:
                 return
             if not process:
                 return
-            number, diary = self._living.pop(process, (None, -1))
-            if number is None:  # what a command left behind
+            order, diary = self._living.pop(process, (None, -1))
+            if order is None:  # what a command left behind
                 continue
             _end_left(process, alone=not self._living)
             code, took = os.waitstatus_to_exitcode(status), process in self._took
             self._took.discard(process)
-            self._tell(order=number, ended=code, peak_bytes=used.ru_maxrss * 1024, took=took)
+            self._tell(order=order["order"], ended=code, peak_bytes=used.ru_maxrss * 1024, took=took)
             if diary >= 0:
                 with open(diary, encoding="utf-8") as told:
                     told.seek(0)

@@ -84,9 +84,74 @@ class Kept:
         return [] if files is None or files != files_of(recipe) else [made]
 
 
+class Habits:
+    """Which command asked for which model: of commands that differ in a number alone (how many threads), the next one's
+    model is known before it is born. Only numbers are guessed: with another word the model might be one that cannot be
+    read, which is for a copy to find out."""
+
+    def __init__(self) -> None:
+        self._last: tuple[list[str], Recipe] | None = None
+        self._idle: set[str] = set()
+
+    def asked(self, words: list[str], recipe: Recipe) -> None:
+        """A command asked for a model. Options that differ from the last one's, which asked for the same, do nothing
+        to it: the size of a batch."""
+        if self._last is not None and _key(self._last[1]) == _key(recipe):
+            self._idle.update(_changed(self._last[0], words))
+        self._last = words, recipe
+
+    def foreseen(self, words: list[str]) -> Recipe | None:
+        """What a command will ask for, where one option alone can make the difference; None where nobody knows."""
+        if self._last is None or not self._idle:
+            return None
+        before, recipe = self._last
+        changed = [pair for name, pair in _changed(before, words).items() if name not in self._idle]
+        if len(changed) != 1:
+            return None
+        old, new = (_number(text) for text in changed[0])
+        if old is None or new is None or list(_numbers(recipe)).count(old) != 1:
+            return None
+        guessed: Recipe = _with_number(recipe, old, new)
+        return guessed
+
+
+def _changed(before: list[str], words: list[str]) -> dict[str, tuple[str, str]]:
+    """The options (or places) in which two commands differ, with their values; none where they are made otherwise."""
+    if len(before) != len(words):
+        return {}
+    found = {}
+    for place, (old, new) in enumerate(zip(before, words, strict=True)):
+        if old != new:
+            (name, _, first), (other, _, second) = old.rpartition("="), new.rpartition("=")
+            if name != other:
+                return {}
+            option = words[place - 1] if place and words[place - 1].startswith("-") else str(place)
+            found[name or option] = (first, second)
+    return found
+
+
+def _number(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"-?\d+", text) else None
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield value
+    for item in value if isinstance(value, list) else value.values() if isinstance(value, dict) else ():
+        yield from _numbers(item)
+
+
+def _with_number(value: Any, old: int, new: int) -> Any:
+    if isinstance(value, list):
+        return [_with_number(item, old, new) for item in value]
+    if isinstance(value, dict):
+        return {name: _with_number(item, old, new) for name, item in value.items()}
+    return new if isinstance(value, int) and not isinstance(value, bool) and value == old else value
+
+
 def offer(kept: Kept, tell: Callable[[dict[str, Any]], None]) -> None:
     """In a copy: puts itself before the functions that read models. ``tell`` carries {"load": recipe} and {"took":
-    True} to the warm process."""
+    recipe} to the warm process."""
     for name in FUNCTIONS:
         with contextlib.suppress(KeyError, AttributeError):
             _replace(name, functools.partial(_plain_recipe, name), kept, tell)
@@ -109,7 +174,7 @@ def _replace(name: str, recipe_of: Callable[..., Recipe], kept: Kept, tell: Call
             return original(*args, **kwargs)
         ready = kept.take(recipe)
         if ready:
-            tell({"took": True})
+            tell({"took": recipe})
             return ready[0]
         made = original(*args, **kwargs)
         tell({"load": recipe})
