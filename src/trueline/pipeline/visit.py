@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from trueline.frameworks.probing import (
 )
 from trueline.pipeline.gold import relative_error
 from trueline.pipeline.recording import CALLS_SUFFIX, KERNELS_SUFFIX, PointWriter, Section
-from trueline.pipeline.which_op import Kept, fewest_to_keep
+
+if TYPE_CHECKING:
+    from trueline.pipeline.which_op import Kept
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -195,6 +197,9 @@ class Visit:
             return {"not kept": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
 
     def _sought(self, tools: Probing, limit: float, model: Any, arguments: Arguments) -> Kept:
+        # Seldom asked for, and it brings all of the comparing of Runs with it: a script that only probes need not wait.
+        from trueline.pipeline.which_op import fewest_to_keep
+
         with warnings.catch_warnings(), look_quietly(tools, model):
             warnings.simplefilter("ignore")
             gold = self._outputs(tools.in_float64(model)(*arguments[0], **arguments[1]))
