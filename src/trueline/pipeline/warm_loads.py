@@ -110,7 +110,7 @@ class Habits:
         if len(changed) != 1:
             return None
         old, new = (_number(text) for text in changed[0])
-        if old is None or new is None or list(_numbers(recipe)).count(old) != 1:
+        if old is None or new is None or sum(type(leaf) is int and leaf == old for leaf in _leaves(recipe)) != 1:
             return None
         guessed: Recipe = _with_number(recipe, old, new)
         return guessed
@@ -135,19 +135,12 @@ def _number(text: str) -> int | None:
     return int(text) if re.fullmatch(r"-?\d+", text) else None
 
 
-def _numbers(value: Any) -> Iterator[int]:
-    if isinstance(value, int) and not isinstance(value, bool):
-        yield value
-    for item in value if isinstance(value, list) else value.values() if isinstance(value, dict) else ():
-        yield from _numbers(item)
-
-
 def _with_number(value: Any, old: int, new: int) -> Any:
     if isinstance(value, list):
         return [_with_number(item, old, new) for item in value]
     if isinstance(value, dict):
         return {name: _with_number(item, old, new) for name, item in value.items()}
-    return new if isinstance(value, int) and not isinstance(value, bool) and value == old else value
+    return new if type(value) is int and value == old else value
 
 
 def offer(kept: Kept, tell: Callable[[dict[str, Any]], None]) -> None:
@@ -263,20 +256,22 @@ def _key(recipe: Recipe) -> str:
 
 def files_of(recipe: Recipe) -> list[list[Any]]:
     """The files that a recipe names, also those whose names begin as it says: name, size, time and number of each."""
-    names = {text for text in _texts(recipe) if text and os.path.lexists(os.path.dirname(text) or ".")}
+    texts = {leaf for leaf in _leaves(recipe) if isinstance(leaf, str) and leaf}
+    names = {text for text in texts if os.path.lexists(os.path.dirname(text) or ".")}
     found = {path for text in names for path in (text, *glob.glob(f"{glob.escape(text)}*")) if os.path.isfile(path)}
     states = [(path, os.stat(path)) for path in sorted(found)]
     return [[path, state.st_size, state.st_mtime_ns, state.st_ino] for path, state in states]
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
+def _leaves(value: Any) -> Iterator[Any]:
+    """All that stands in a recipe."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list | tuple):
         yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, dict):
-        yield from _texts(list(value.values()))
+        return
+    for item in value:
+        yield from _leaves(item)
 
 
 # What reading leaves behind
