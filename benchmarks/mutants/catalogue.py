@@ -1,16 +1,18 @@
 """Fifteen faults, each in both example projects: what is changed in which file, and which stage is to blame.
 
 A change must apply exactly once, so that a fault cannot vanish when an example is edited. ``config`` names the file of
-the example that is run: a plain training, or trainings in single and in mixed precision side by side.
+the example that is run: a plain training, or trainings in single and in mixed precision side by side; on a GPU one
+config does both, in bfloat16 and in float16.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 PADDLE, TORCH = "paddle_mobilenet", "torch_transformer"
 NORMAL, PAIRS = "train_infer_python.txt", "train_pairs_infer_python.txt"
+CUDA = "cuda.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,3 +288,6 @@ CONTROLS = tuple(
 """What is changed beside a fault and is none: alone it must not be called one."""
 
 MUTANTS = (*EXPORTED, *EVALUATED, *ASKED, *LOWERED)
+
+ON_CUDA = tuple(replace(one, config=CUDA) for one in MUTANTS if one.project == TORCH)
+CONTROLS_ON_CUDA = tuple(replace(one, config=CUDA) for one in CONTROLS if one.project == TORCH)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.mutants.catalogue import PADDLE, TORCH
+from benchmarks.mutants.catalogue import CUDA, PADDLE, TORCH
 from trueline.pipelines import PipelineReport, StageKind, StageStatus
 from trueline.records import Verdict
 
@@ -56,7 +56,7 @@ def judged(project: Path, config: str, *, seed: int = 0, jobs: int = 2, warm: bo
     """Runs a pipeline in a project as its user would: in its folder, from its config."""
     from trueline.pipeline import pipeline
 
-    file = project / "test_tipc" / "configs" / CONFIGS[project.name] / config
+    file = project / config if config == CUDA else project / "test_tipc" / "configs" / CONFIGS[project.name] / config
     before, variables = os.getcwd(), {**environment(), "TRUELINE_PROBE_SEED": str(seed)}
     kept = {name: os.environ.get(name) for name in variables}
     begin = time.monotonic()

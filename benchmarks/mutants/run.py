@@ -1,12 +1,14 @@
 """Plants every fault of the catalogue in the example projects, and runs the projects as they are with many seeds.
 
-    python -m benchmarks.mutants.run [--clean 50] [--first N] [--only WORD] [--json FILE] [--join FILE...]
+    python -m benchmarks.mutants.run [--cuda] [--clean 50] [--first N] [--only WORD] [--at-once N] [--json FILE]
+    python -m benchmarks.mutants.run --join FILE...
 
 A fault counts as found where the pipeline fails, and as blamed where the earliest stage that it calls wrong is the one
 in which the fault is. TIPC's own answer is in the table: it looks at the exit codes of the same commands. A project as
 it is must pass, whatever the seed of its training: both in single precision, and torch's in mixed precision as well
-(on a CPU Paddle has none, and what is said of that is no false alarm). ``--join`` runs nothing: it puts together what
-several runs have written, each of a part.
+(on a CPU Paddle has none, and what is said of that is no false alarm). ``--cuda`` does the same on a GPU with torch's
+project, in single precision and O1 and O2 of bfloat16 and float16 each time. ``--join`` runs nothing: it puts together
+what several runs have written, each of a part.
 """
 
 from __future__ import annotations
@@ -15,17 +17,59 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.mutants.catalogue import CONTROLS, MUTANTS, NORMAL, PADDLE, PAIRS, TORCH, Mutant
+from benchmarks.mutants.catalogue import (
+    CONTROLS,
+    CONTROLS_ON_CUDA,
+    CUDA,
+    MUTANTS,
+    NORMAL,
+    ON_CUDA,
+    PADDLE,
+    PAIRS,
+    TORCH,
+    Change,
+    Mutant,
+)
 from benchmarks.mutants.projects import Said, copied, judged
 from benchmarks.tables import table
 from trueline.records import Verdict
 
 ROUND = ((PADDLE, NORMAL), (TORCH, NORMAL), (PADDLE, NORMAL), (TORCH, PAIRS))
+ROUND_ON_CUDA = ((TORCH, CUDA),)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One pipeline to run, in a fresh copy of a project with some changes."""
+
+    project: str
+    config: str
+    changes: tuple[Change, ...] = ()
+    seed: int = 0
+    jobs: int = 2
+
+    def run(self) -> Said:
+        with tempfile.TemporaryDirectory(prefix="trueline-mutant-") as folder:
+            project = copied(self.project, Path(folder))
+            for change in self.changes:
+                change.apply(project)
+            return judged(project, self.config, seed=self.seed, jobs=self.jobs)
+
+
+def run_all(trials: Sequence[Trial], at_once: int) -> Iterator[Said]:
+    """In order. A trial changes the working directory and the environment: beside others it needs its own process."""
+    if at_once == 1:
+        yield from map(Trial.run, trials)
+        return
+    with ProcessPoolExecutor(at_once, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(Trial.run, trials)
 
 
 def found(mutant: Mutant, said: Said) -> bool:
@@ -37,15 +81,11 @@ def blamed(mutant: Mutant, said: Said) -> bool:
     return found(mutant, said) and said.blamed == mutant.stage
 
 
-def planted(mutants: Sequence[Mutant], jobs: int) -> list[dict[str, Any]]:
+def planted(mutants: Sequence[Mutant], jobs: int, at_once: int) -> list[dict[str, Any]]:
     """Runs each fault in a fresh copy of its project."""
     rows = []
-    for number, mutant in enumerate(mutants, start=1):
-        with tempfile.TemporaryDirectory(prefix="trueline-mutant-") as folder:
-            project = copied(mutant.project, Path(folder))
-            for change in mutant.changes:
-                change.apply(project)
-            said = judged(project, mutant.config, jobs=jobs)
+    trials = [Trial(one.project, one.config, one.changes, jobs=jobs) for one in mutants]
+    for number, (mutant, said) in enumerate(zip(mutants, run_all(trials, at_once), strict=True), start=1):
         ok = "found" if found(mutant, said) else "MISSED"
         where = "" if blamed(mutant, said) else f", blamed on {said.blamed or 'nothing'} not {mutant.stage}"
         print(
@@ -56,23 +96,24 @@ def planted(mutants: Sequence[Mutant], jobs: int) -> list[dict[str, Any]]:
     return rows
 
 
-def clean(count: int, first: int, jobs: int) -> list[dict[str, Any]]:
-    """Runs the projects as they are, each with its own seed; and with what was changed beside a fault and is none."""
-    wanted = [(*ROUND[number % len(ROUND)], 1000 + first + number, ()) for number in range(count)]
-    wanted += [(one.project, one.config, 0, one.changes) for one in CONTROLS if count]
+def clean_trials(count: int, first: int, jobs: int, on_cuda: bool) -> list[Trial]:
+    """The projects as they are, each with its own seed; and with what was changed beside a fault and is none."""
+    turns, controls = (ROUND_ON_CUDA, CONTROLS_ON_CUDA) if on_cuda else (ROUND, CONTROLS)
+    trials = [Trial(*turns[number % len(turns)], seed=1000 + first + number, jobs=jobs) for number in range(count)]
+    return trials + [Trial(one.project, one.config, one.changes, jobs=jobs) for one in controls if count]
+
+
+def clean(trials: Sequence[Trial], at_once: int) -> list[dict[str, Any]]:
     rows = []
-    for number, (name, config, seed, changes) in enumerate(wanted, start=1):
-        with tempfile.TemporaryDirectory(prefix="trueline-clean-") as folder:
-            project = copied(name, Path(folder))
-            for change in changes:
-                change.apply(project)
-            said = judged(project, config, seed=seed, jobs=jobs)
-        subject = f"clean {name} {config}, seed {seed}" + (", small learning rate" if changes else "")
-        print(f"[{number}/{len(wanted)}] {subject}: {said.verdict} ({said.seconds:.0f} s)", flush=True)
+    for number, (trial, said) in enumerate(zip(trials, run_all(trials, at_once), strict=True), start=1):
+        subject = f"clean {trial.project} {trial.config}, seed {trial.seed}"
+        subject += ", small learning rate" if trial.changes else ""
+        print(f"[{number}/{len(trials)}] {subject}: {said.verdict} ({said.seconds:.0f} s)", flush=True)
         alarm = said.verdict > Verdict.WARN
         for reason in said.reasons if alarm else ():
             print(f"    {reason}", flush=True)
-        rows.append({"project": name, "config": config, "seed": seed, "said": asdict(said), "alarm": alarm})
+        row = {"project": trial.project, "config": trial.config, "seed": trial.seed, "said": asdict(said)}
+        rows.append({**row, "alarm": alarm})
     return rows
 
 
@@ -87,21 +128,28 @@ def joined(files: Sequence[Path]) -> tuple[list[dict[str, Any]], list[dict[str, 
 
 def written(faults: list[dict[str, Any]], clean_runs: list[dict[str, Any]]) -> str:
     """The table for people."""
+    projects = _projects(row["mutant"]["project"] for row in faults)
     rows = []
     for kind in dict.fromkeys(row["mutant"]["kind"] for row in faults):
         cells = [kind]
-        for project in (PADDLE, TORCH):
+        for project in projects:
             row = next(
                 (one for one in faults if (one["mutant"]["kind"], one["mutant"]["project"]) == (kind, project)), None
             )
             cells += ["-", "-"] if row is None else [_answer(row), row["said"]["tipc"]]
         rows.append(cells)
-    text = table(("fault", "Paddle: ours", "TIPC", "torch: ours", "TIPC"), rows)
+    names = {PADDLE: "Paddle: ours", TORCH: "torch: ours"}
+    text = table(("fault", *(name for one in projects for name in (names[one], "TIPC"))), rows)
     hits, right = sum(row["found"] for row in faults), sum(row["blamed"] for row in faults)
     text += f"\n{hits} of {len(faults)} faults found, {right} blamed on the right stage; "
     alarms = sum(row["alarm"] for row in clean_runs)
     warned = sum(not row["alarm"] and row["said"]["verdict"] != Verdict.PASS for row in clean_runs)
     return text + f"{alarms} false alarms and {warned} warnings in {len(clean_runs)} clean runs.\n"
+
+
+def _projects(names: Iterable[str]) -> list[str]:
+    there = set(names)
+    return [name for name in (PADDLE, TORCH) if name in there]
 
 
 def _answer(row: dict[str, Any]) -> str:
@@ -112,19 +160,26 @@ def _answer(row: dict[str, Any]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--cuda", action="store_true", help="torch's project on a GPU, in five precisions")
     parser.add_argument("--clean", type=int, default=50, help="how many clean runs")
     parser.add_argument("--first", type=int, default=0, help="the number of the first clean run, to go on with others")
     parser.add_argument("--only", default="", help="faults whose kind, or whose project, holds this word")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="commands of one pipeline at the same time")
+    parser.add_argument("--at-once", type=int, default=1, help="pipelines at the same time")
     parser.add_argument("--json", type=Path, help="also write everything that was said here")
     parser.add_argument("--join", type=Path, nargs="+", help="put these files together instead of running anything")
     options = parser.parse_args()
     if options.join:
         faults, clean_runs = joined(options.join)
     else:
-        chosen = [one for one in MUTANTS if options.only in one.kind or options.only in one.project]
-        faults = planted(chosen, options.jobs)
-        clean_runs = clean(options.clean, options.first, options.jobs)
+        chosen = [
+            one
+            for one in (ON_CUDA if options.cuda else MUTANTS)
+            if options.only in one.kind or options.only in one.project
+        ]
+        faults = planted(chosen, options.jobs, options.at_once)
+        trials = clean_trials(options.clean, options.first, options.jobs, options.cuda)
+        clean_runs = clean(trials, options.at_once)
     if options.json:
         content = {"faults": faults, "clean": clean_runs}
         options.json.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")

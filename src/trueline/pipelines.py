@@ -201,6 +201,8 @@ class StageResult:
     started: str = ""
     attempts: int = 1
     """How often the command was run: more than once where it failed before."""
+    not_warm: str = ""
+    """Why the command was run as a plain process, where it was to be a copy of a warm one."""
     findings: tuple[NumberFinding, ...] = ()
     numbers: Mapping[str, float] = field(default_factory=dict)
 

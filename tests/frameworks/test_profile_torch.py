@@ -15,6 +15,7 @@ from trueline.cases import Status, Target  # noqa: E402
 from trueline.frameworks.base import CannotExecute  # noqa: E402
 from trueline.frameworks.timing import CallFailed, timer  # noqa: E402
 from trueline.frameworks.timing_prepared import HostClock  # noqa: E402
+from trueline.frameworks.torch.timing_memory import held_bytes  # noqa: E402
 from trueline.profiles import Footprint  # noqa: E402
 from trueline.records import Phase  # noqa: E402
 
@@ -121,3 +122,26 @@ def test_a_device_keeps_its_own_time() -> None:
     lap = one.lap(Phase.FORWARD, 4)
     assert lap.launch is not None and lap.launch > 0 and lap.seconds > 5e-6
     assert one.memory(Phase.FORWARD) == Footprint(4 * 2048 * 2048, 4 * 2048 * 2048)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_what_was_freed_before_does_not_count_as_memory_of_a_call() -> None:
+    """A free block a little larger than what is asked for is handed out whole."""
+    one = ready(timer(Target("torch", "cuda")), "torch.relu", leaf(2048, 2048))
+    larger = torch.empty(4 * 2048 * 2048 + 300_000, dtype=torch.uint8, device="cuda")
+    del larger
+    assert one.memory(Phase.FORWARD) == Footprint(4 * 2048 * 2048, 4 * 2048 * 2048)
+
+
+def test_an_allocator_that_tells_less_is_asked_for_less() -> None:
+    class Plain:
+        memory_allocated = staticmethod(lambda device: 7)
+        max_memory_allocated = staticmethod(lambda device: 9)
+
+    class Exact(Plain):
+        memory_stats = staticmethod(lambda device: {"requested_bytes.all.current": 5, "requested_bytes.all.peak": 6})
+
+    device = torch.device("cpu")
+    assert held_bytes(Plain, device) == (7, 9)
+    assert held_bytes(Exact, device) == (5, 6)

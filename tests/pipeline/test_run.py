@@ -19,6 +19,8 @@ from trueline.errors import UsageError
 from trueline.pipeline import load_pipeline, pipeline
 from trueline.pipelines import PipelineReport, StageKind, StageStatus
 from trueline.records import Verdict
+from trueline.report.pipeline_text import pipeline_blocks
+from trueline.report.terminal import plain
 
 MODE = "lite_train_lite_infer"
 OUTPUT = Path("test_tipc/output/tiny") / MODE
@@ -283,3 +285,21 @@ def test_warm_commands_do_the_same(project: Path) -> None:
     hung = run(warm=(), timeout=1.5, resume="never")
     assert hung.result(f"{CHAIN}/infer_cpu_batch_size_3").status is StageStatus.TIMED_OUT
     assert _of_project(project) == []
+
+
+def test_what_was_not_warm_says_why(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that a library starts when it is imported are in no copy."""
+    library = tmp_path / "library"
+    library.mkdir()
+    text = "import threading, time\nthreading.Thread(None, time.sleep, 'pump', (600,), daemon=True).start()\n"
+    (library / "threaded.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    script = project / "infer.py"
+    script.write_text("import threaded\n" + script.read_text(encoding="utf-8"), encoding="utf-8")
+    report = run(warm=(), jobs=1)
+    assert set(statuses(report).values()) == {StageStatus.DONE}
+    cold = {result.stage.kind: result.not_warm for result in report.results if result.not_warm}
+    assert list(cold) == [StageKind.INFER] and "pump" in cold[StageKind.INFER]
+    text = plain(pipeline_blocks(report))
+    assert "run as plain processes" in text and "pump" in text
+    assert load_pipeline(OUTPUT) == report

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from trueline.pipeline.starting import LOG_FILE, Starter
 from trueline.pipeline.variants import WarmRefused, WarmWorker, warm_words
+from trueline.pipelines import Command, Stage, StageKind
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
@@ -223,9 +225,44 @@ def test_threads_are_not_copied(project: Path, tmp_path: Path) -> None:
     words = write(project, "import threaded\n")
     with (
         WarmWorker(sys.executable, cwd=project, environment={"PYTHONPATH": str(library)}) as worker,
-        pytest.raises(WarmRefused, match="threads"),
+        pytest.raises(WarmRefused, match=r"threads .*: Thread-1 \(sleep\), python"),
     ):
         worker.start(words, log=tmp_path / "log.txt")
+
+
+def test_threads_of_what_is_imported_late_cost_the_learning_only(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    text = "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+    (library / "threaded.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    write(project, "import sys\ndef late():\n    import threaded\nlate()\nprint('infer_worker' in sys.orig_argv[1])\n")
+    stage = Stage("infer", StageKind.INFER, Command(f"{sys.executable} infer.py"), timeout=60.0)
+    starter, folder = Starter(project, ()), tmp_path / "stage"
+    try:
+        for _ in range(3):
+            starter.empty(folder)
+            running = starter.command(stage, folder)
+            while running.poll() is None:
+                time.sleep(0.01)
+            assert (folder / LOG_FILE).read_text(encoding="utf-8") == "True\n" and not starter.refused(stage)
+            time.sleep(0.05)
+    finally:
+        starter.close()
+
+
+def test_devices_sleep_while_the_warm_process_imports(project: Path, tmp_path: Path) -> None:
+    name = "PYTORCH_NVML_BASED_CUDA_CHECK"
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "counting.py").write_text(f"import os\nSEEN = os.environ.get('{name}')\n", encoding="utf-8")
+    words = write(project, f"import os, counting\nprint(counting.SEEN, os.environ.get('{name}'))\n")
+    with WarmWorker(sys.executable, cwd=project, environment={"PYTHONPATH": str(library)}) as worker:
+        log = tmp_path / "log.txt"
+        assert worker.start(words, log=log).wait(20) == 0
+    assert log.read_text(encoding="utf-8") == "1 None\n"
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
 """A process that has imported a framework once, and of which the commands of a pipeline are copies.
 
-    python infer_worker.py DESCRIPTOR [--share]         (started by ``trueline.pipeline.variants.WarmWorker``)
+    python infer_worker.py DESCRIPTOR [--learn] [--share]     (started by ``trueline.pipeline.variants.WarmWorker``)
 
 A copy is the command itself: the script runs as ``__main__`` with its arguments, in its own process group, with its own
 log and variables, and no command sees another's state. This file needs nothing but Python: it is run by the interpreter
 of the project that is tested, which need not have trueline. Before the first copy is made, whatever its script imports
-at its top is imported; what that copy imported later besides is imported for those that follow, and the models that it
-reads are read for them (``warm_loads``).
+at its top is imported. With ``--learn`` what that copy imported later besides is imported for those that follow, with
+``--share`` the models that it reads are read for them (``warm_loads``). No device may be woken here: a copy could not
+use it.
 
 The socket carries lines of JSON. Orders: {"order", "words", "log", "cwd", "environment"}, where words are a script, or
 ``-m`` and a module, with arguments. Answers: {"order", "born"} or {"order", "refused"} with the reason (threads run
@@ -32,9 +33,10 @@ import select
 import signal
 import socket
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,8 @@ _HOUSEKEEPING = {
 }
 """What libraries do at the end for the sake of memory alone. A copy shares that memory: to free it piece by piece would
 be to copy it first."""
+_ASLEEP = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+"""With these variables libraries find out which devices there are without waking them, as some do when imported."""
 _PROBE = "trueline.pipeline.probe"
 _PROBINGS = {"torch": "trueline.frameworks.torch.probing", "paddle": "trueline.frameworks.paddle.probing"}
 
@@ -55,14 +59,16 @@ Order = Mapping[str, Any]
 
 
 class Nest:
-    """Takes orders and makes copies of this process. ``loads`` is the module ``warm_loads``, None to share no model."""
+    """Takes orders and makes copies of this process. ``loads`` is the module ``warm_loads``, None to share no model;
+    ``learns`` says whether imports of the copies are imported here too."""
 
-    def __init__(self, link: socket.socket, loads: Any = None) -> None:
+    def __init__(self, link: socket.socket, loads: Any = None, *, learns: bool = True) -> None:
         self._link = link
         self._incoming = b""
         self._calm = 1  # how many threads this process may have and still be copied
         self._known: set[str] = set()
         self._living: dict[int, tuple[Order, int]] = {}  # process -> its order, the file in which it tells its imports
+        self._learns = learns
         self._loads = loads
         self._kept = None if loads is None else loads.Kept()
         self._habits = None if loads is None else loads.Habits()
@@ -102,16 +108,16 @@ class Nest:
             self._import(order["preload"])
             return
         script = " ".join(order["words"][: 2 if order["words"][0] == "-m" else 1])
-        learn = script not in self._known
-        if learn:
+        first = script not in self._known
+        if first:
             self._known.add(script)
             self._import(_wanted(order))
         if self._habits is not None and (recipe := self._habits.foreseen(order["words"])) is not None:
             self._read(recipe)
         if _threads() > self._calm:
-            self._tell(order=order["order"], refused="threads run in the warm process, of which a copy has none")
+            self._tell(order=order["order"], refused=_told_threads())
             return
-        diary = os.memfd_create("imports") if learn else -1
+        diary = os.memfd_create("imports") if first and self._learns else -1
         process = os.fork()
         if not process:
             signal.set_wakeup_fd(-1)
@@ -156,7 +162,8 @@ class Nest:
         """Reads a model for the copies to come."""
         if self._kept is None:
             return
-        self._kept.read(recipe)
+        with _asleep():
+            self._kept.read(recipe)
         if _threads() > self._calm and self._loads.rest_threads():
             self._calm = _threads()
 
@@ -186,12 +193,24 @@ class Nest:
         for name in ("numpy", *names):
             if name.partition(".")[0] in _NEVER_EARLY or name in sys.modules:
                 continue
-            with contextlib.suppress(BaseException):
+            with contextlib.suppress(BaseException), _asleep():
                 importlib.import_module(name)
             if name == "numpy":  # the threads of its BLAS stop before a fork and start again after it by themselves
                 self._calm = _threads()
         gc.freeze()  # what lives now lives for ever: no collection is to touch, and so to copy, its pages
         gc.enable()
+
+
+@contextlib.contextmanager
+def _asleep() -> Iterator[None]:
+    """Variables that a copy does not see keep libraries from waking a device; those of the user's stay."""
+    ours = {name: value for name, value in _ASLEEP.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)
 
 
 def _wanted(order: Order) -> list[str]:
@@ -230,6 +249,16 @@ def _threads() -> int:
         return len(os.listdir("/proc/self/task"))
     except OSError:
         return sys.maxsize
+
+
+def _told_threads() -> str:
+    """Why this process cannot be copied, with the names of its threads: libraries call theirs after themselves."""
+    names = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+    with contextlib.suppress(OSError):
+        for task in Path("/proc/self/task").iterdir():
+            if int(task.name) != os.getpid():
+                names.append((task / "comm").read_text(encoding="utf-8", errors="replace").strip())
+    return f"threads run in the warm process, of which a copy has none: {', '.join(dict.fromkeys(names))}"
 
 
 # The life of a copy
@@ -390,7 +419,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        Nest(link, loads).live()
+        Nest(link, loads, learns="--learn" in sys.argv[2:]).live()
     finally:
         _end_all()
         os._exit(0)

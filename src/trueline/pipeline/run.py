@@ -243,6 +243,7 @@ class Runner:
             log=str(log),
             started=job.started,
             attempts=len(job.failed) + 1,
+            not_warm=self._starter.refused(stage),
         )
         self._copy_log(stage, log)
         self._memory.keep(result, job.key, folder)

@@ -5,7 +5,6 @@ A command finds in its environment which stage it is and where to leave its prob
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
@@ -20,6 +19,9 @@ from trueline.pipelines import Command, Stage, StageKind
 
 LOG_FILE = "log.txt"
 PROBE_FOLDER = "probe"
+_WAYS = ({"learn": True, "share": True}, {"learn": True, "share": False}, {"learn": False, "share": False})
+"""How much warm processes do for their copies. What they import or read may start threads, or wake a device: then they
+cannot be copied any more, and others are started that do less."""
 
 
 class Starter:
@@ -30,7 +32,8 @@ class Starter:
         self._warm = warm
         self._workers: dict[str, WarmWorker] = {}
         self._retired: list[WarmWorker] = []
-        self._share = True
+        self._way = 0
+        self._refused: dict[str, str] = {}
 
     def empty(self, folder: Path) -> float:
         """Takes away what an earlier run of a stage left; gives the time at which that was done, by the clock of the
@@ -63,10 +66,17 @@ class Starter:
             (folder / PROBE_FOLDER).mkdir()
             return plain()
 
+        self._refused.pop(stage.name, None)
         if self._warm is not None and stage.kind is not StageKind.PREPARE:
-            with contextlib.suppress(WarmRefused):
+            try:
                 return _Doubted(self._copy(command, ours, log), stage, again, self._share_no_more)
+            except WarmRefused as refused:
+                self._refused[stage.name] = str(refused)
         return plain()
+
+    def refused(self, stage: Stage) -> str:
+        """Why the command of a stage was not run as a copy of a warm process; empty where it was, or was not to be."""
+        return self._refused.get(stage.name, "")
 
     def checks(self, requests: Sequence[Mapping[str, object]], folder: Path, limits: Limits) -> tuple[Running, Path]:
         """Checks numbers in a process of its own; gives it and the file of its answers."""
@@ -90,7 +100,10 @@ class Starter:
 
     def _share_no_more(self) -> None:
         """Reading models for others has done harm here: workers that are started from now on do not."""
-        self._share = False
+        self._do_less(max(1, self._way))
+
+    def _do_less(self, way: int) -> None:
+        self._way = way
         self._retired += self._workers.values()  # of which copies may still run
         self._workers.clear()
 
@@ -106,15 +119,15 @@ class Starter:
         if worker is None or not worker.usable:
             preload = tuple(self._warm or ())
             worker = WarmWorker(
-                python, preload=preload, cwd=self.project, environment=command.environment, share=self._share
+                python, preload=preload, cwd=self.project, environment=command.environment, **_WAYS[self._way]
             )
             self._workers[place] = worker
         try:
             return worker.start(words, log=log, environment=ours)
         except WarmRefused:
-            if not (worker.spoilt and self._share):
+            if not worker.spoilt or self._way == len(_WAYS) - 1:
                 raise
-        self._share_no_more()
+        self._do_less(self._way + 1)
         return self._copy(command, ours, log)
 
 

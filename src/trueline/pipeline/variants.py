@@ -124,8 +124,9 @@ class Started:
 
 class WarmWorker:
     """A process of which commands are copies. ``python`` is the interpreter of the commands, ``preload`` what it
-    imports at once (what a script imports is found without), ``environment`` what is added to our own. With ``share``
-    models are read once for all commands that read the same."""
+    imports at once (what a script imports is found without), ``environment`` what is added to our own. With ``learn``
+    what commands import while they run is imported for those that follow, with ``share`` models are read once for all
+    commands that read the same."""
 
     def __init__(
         self,
@@ -134,6 +135,7 @@ class WarmWorker:
         preload: Sequence[str] = (),
         cwd: str | os.PathLike[str] = ".",
         environment: Mapping[str, str] | None = None,
+        learn: bool = True,
         share: bool = True,
     ) -> None:
         found = _found(python)
@@ -144,9 +146,10 @@ class WarmWorker:
         self._cwd = Path(cwd).resolve()
         self._environment = {**os.environ, **(environment or {})}
         self._link, theirs = socket.socketpair()
+        asked = [word for word, wanted in (("--learn", learn), ("--share", share)) if wanted]
         with theirs:
             self._process = subprocess.Popen(
-                [found, str(_WORKER), str(theirs.fileno()), *(["--share"] if share else [])],
+                [found, str(_WORKER), str(theirs.fileno()), *asked],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -79,6 +79,7 @@ def stage_details(report: PipelineReport, result: StageResult, folder: Path | No
         "started": result.started,
         "reused": result.reused,
         "attempts": result.attempts,
+        "not_warm": result.not_warm,
         "reference": stage.reference,
         "candidate": stage.candidate,
         "check": "" if stage.check is None else stage.check.value,

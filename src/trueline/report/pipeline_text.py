@@ -61,8 +61,11 @@ def pipeline_blocks(report: PipelineReport, *, rows: int = 60) -> list[Block]:
         ]
     if kept := list(_kept(report.results)):
         blocks += [BLANK, line(TO_KEEP, "heading"), *kept]
-    if missing := _not_compared(report.results):
-        blocks += [BLANK, line("not compared", "heading"), *missing]
+    missing = [(one.reason, one) for one in report.results if one.verdict is Verdict.NOT_COMPARED]
+    cold = [(one.not_warm, one) for one in report.results if one.not_warm]
+    for title, told in (("not compared", missing), ("run as plain processes, not as copies of a warm one", cold)):
+        if told:
+            blocks += [BLANK, line(title, "heading"), *_by_reason(told)]
     if report.changes:
         blocks += [BLANK, line("since the last run", "heading"), _changes(report.changes)]
     if report.info is not None:
@@ -125,12 +128,11 @@ def _kept(results: Sequence[StageResult]) -> Iterator[Block]:
                 yield line(f"{result.stage.chain}: {finding.reason}", indent=2)
 
 
-def _not_compared(results: Sequence[StageResult]) -> list[Block]:
-    """Why stages were not run or numbers not compared, each reason once."""
+def _by_reason(told: Sequence[tuple[str, StageResult]]) -> list[Block]:
+    """Each reason once, with the first stage of which it is said and how many more there are."""
     reasons: dict[str, list[str]] = {}
-    for result in results:
-        if result.verdict is Verdict.NOT_COMPARED:
-            reasons.setdefault(result.reason, []).append(result.stage.name)
+    for reason, result in told:
+        reasons.setdefault(reason, []).append(result.stage.name)
     return [
         line(f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {reason}", indent=2)
         for reason, names in reasons.items()

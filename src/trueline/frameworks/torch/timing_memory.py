@@ -12,6 +12,7 @@ import torch
 from trueline.profiles import Footprint
 
 _EVENT = "[memory]"
+_ASKED, _MOST_ASKED = "requested_bytes.all.current", "requested_bytes.all.peak"
 
 
 def footprint(call: Callable[[], Any], device: torch.device) -> Footprint | None:
@@ -23,12 +24,22 @@ def footprint(call: Callable[[], Any], device: torch.device) -> Footprint | None
         return None
     backend.synchronize(device)
     backend.reset_peak_memory_stats(device)
-    before = backend.memory_allocated(device)
+    before, _ = held_bytes(backend, device)
     held = call()
     backend.synchronize(device)
-    found = Footprint(backend.max_memory_allocated(device) - before, backend.memory_allocated(device) - before)
+    now, peak = held_bytes(backend, device)
     del held
-    return found
+    return Footprint(peak - before, now - before)
+
+
+def held_bytes(backend: Any, device: torch.device) -> tuple[int, int]:
+    """Bytes that programs have asked the allocator of a device for and not given back: now, and the most since the last
+    reset. What it hands out may be more: a free block that happens to be a little larger, left by whoever came before,
+    which is no fact about the call. An allocator that does not tell the two apart tells what it handed out."""
+    told = backend.memory_stats(device) if hasattr(backend, "memory_stats") else {}
+    if _ASKED in told:
+        return told[_ASKED], told[_MOST_ASKED]
+    return backend.memory_allocated(device), backend.max_memory_allocated(device)
 
 
 def _on_cpu(call: Callable[[], Any]) -> Footprint:

@@ -65,6 +65,7 @@ Object.assign(CHINESE, {
   "not compared or skipped": "未比较或跳过",
   "not right": "不正确",
   "not simply right": "不完全正确",
+  "not warm": "未用预热进程",
   "now": "现在",
   "numbers": "数值",
   "of": "对象",

@@ -25,6 +25,7 @@ function stageFacts(i, detail) {
     definition(list, say("peak memory"), peak[i] ? bytes(peak[i]) : "");
     definition(list, say("exit code"), detail.exit_code === null ? "" : String(detail.exit_code));
     if (detail.attempts > 1) definition(list, say("attempts"), String(detail.attempts));
+    definition(list, say("not warm"), detail.not_warm);
     definition(list, say("started"), detail.started);
   }
   definition(list, say("after"), detail.after.join(", "));
