@@ -252,7 +252,8 @@ LOWERED = (
         config=PAIRS,
         says="scale",
     ),
-    # A small learning rate is no fault; with it, weights that are kept in bfloat16 alone hardly move.
+    # A small learning rate is no fault; with it, weights that are kept in bfloat16 alone hardly move. In torch those
+    # are the copies of the weights: its scaler does not take gradients in low precision on a GPU.
     *_both(
         "lost bf16 updates",
         "train",
@@ -271,9 +272,8 @@ LOWERED = (
             Change("train.py", _RATE, _SMALL_RATE),
             Change(
                 "precision.py",
-                "            self.masters = "
-                "[(one, nn.Parameter(one.detach().clone())) for one in network.parameters()]\n",
-                "",
+                "                own.copy_(master)\n        self.schedule.step()\n",
+                "                own.copy_(master)\n                master.copy_(own)\n        self.schedule.step()\n",
             ),
         ),
         config=PAIRS,

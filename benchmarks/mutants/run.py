@@ -44,6 +44,9 @@ from trueline.records import Verdict
 ROUND = ((PADDLE, NORMAL), (TORCH, NORMAL), (PADDLE, NORMAL), (TORCH, PAIRS))
 ROUND_ON_CUDA = ((TORCH, CUDA),)
 
+Row = dict[str, Any]
+"""What was said of one run, for JSON."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -81,9 +84,8 @@ def blamed(mutant: Mutant, said: Said) -> bool:
     return found(mutant, said) and said.blamed == mutant.stage
 
 
-def planted(mutants: Sequence[Mutant], jobs: int, at_once: int) -> list[dict[str, Any]]:
+def planted(mutants: Sequence[Mutant], jobs: int, at_once: int) -> Iterator[Row]:
     """Runs each fault in a fresh copy of its project."""
-    rows = []
     trials = [Trial(one.project, one.config, one.changes, jobs=jobs) for one in mutants]
     for number, (mutant, said) in enumerate(zip(mutants, run_all(trials, at_once), strict=True), start=1):
         ok = "found" if found(mutant, said) else "MISSED"
@@ -91,9 +93,8 @@ def planted(mutants: Sequence[Mutant], jobs: int, at_once: int) -> list[dict[str
         print(
             f"[{number}/{len(mutants)}] {mutant.kind}, {mutant.project}: {ok}{where} ({said.seconds:.0f} s)", flush=True
         )
-        rows.append({"mutant": asdict(mutant), "said": asdict(said), "found": found(mutant, said)})
-        rows[-1]["blamed"] = blamed(mutant, said)
-    return rows
+        row = {"mutant": asdict(mutant), "said": asdict(said), "found": found(mutant, said)}
+        yield {**row, "blamed": blamed(mutant, said)}
 
 
 def clean_trials(count: int, first: int, jobs: int, on_cuda: bool) -> list[Trial]:
@@ -103,8 +104,7 @@ def clean_trials(count: int, first: int, jobs: int, on_cuda: bool) -> list[Trial
     return trials + [Trial(one.project, one.config, one.changes, jobs=jobs) for one in controls if count]
 
 
-def clean(trials: Sequence[Trial], at_once: int) -> list[dict[str, Any]]:
-    rows = []
+def clean(trials: Sequence[Trial], at_once: int) -> Iterator[Row]:
     for number, (trial, said) in enumerate(zip(trials, run_all(trials, at_once), strict=True), start=1):
         subject = f"clean {trial.project} {trial.config}, seed {trial.seed}"
         subject += ", small learning rate" if trial.changes else ""
@@ -113,11 +113,10 @@ def clean(trials: Sequence[Trial], at_once: int) -> list[dict[str, Any]]:
         for reason in said.reasons if alarm else ():
             print(f"    {reason}", flush=True)
         row = {"project": trial.project, "config": trial.config, "seed": trial.seed, "said": asdict(said)}
-        rows.append({**row, "alarm": alarm})
-    return rows
+        yield {**row, "alarm": alarm}
 
 
-def joined(files: Sequence[Path]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def joined(files: Sequence[Path]) -> tuple[list[Row], list[Row]]:
     """Faults and clean runs of several files, in the order of the catalogue; what is there twice counts once."""
     parts = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     order = {(one.kind, one.project): number for number, one in enumerate(MUTANTS)}
@@ -126,7 +125,7 @@ def joined(files: Sequence[Path]) -> tuple[list[dict[str, Any]], list[dict[str, 
     return [by_fault[key] for key in sorted(by_fault, key=order.__getitem__)], [by_run[key] for key in sorted(by_run)]
 
 
-def written(faults: list[dict[str, Any]], clean_runs: list[dict[str, Any]]) -> str:
+def written(faults: list[Row], clean_runs: list[Row]) -> str:
     """The table for people."""
     projects = _projects(row["mutant"]["project"] for row in faults)
     rows = []
@@ -152,10 +151,17 @@ def _projects(names: Iterable[str]) -> list[str]:
     return [name for name in (PADDLE, TORCH) if name in there]
 
 
-def _answer(row: dict[str, Any]) -> str:
+def _answer(row: Row) -> str:
     if not row["found"]:
         return "MISSED"
     return row["said"]["blamed"] if row["blamed"] else f"{row['said']['blamed']} (should be {row['mutant']['stage']})"
+
+
+def _keep(file: Path | None, faults: list[Row], clean_runs: list[Row]) -> None:
+    """Written anew after every run: who is stopped has lost none but the last."""
+    if file is not None:
+        content = {"faults": faults, "clean": clean_runs}
+        file.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
 
 
 def main() -> int:
@@ -169,20 +175,25 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write everything that was said here")
     parser.add_argument("--join", type=Path, nargs="+", help="put these files together instead of running anything")
     options = parser.parse_args()
+    faults: list[Row] = []
+    clean_runs: list[Row] = []
     if options.join:
         faults, clean_runs = joined(options.join)
+        _keep(options.json, faults, clean_runs)
     else:
         chosen = [
             one
             for one in (ON_CUDA if options.cuda else MUTANTS)
             if options.only in one.kind or options.only in one.project
         ]
-        faults = planted(chosen, options.jobs, options.at_once)
         trials = clean_trials(options.clean, options.first, options.jobs, options.cuda)
-        clean_runs = clean(trials, options.at_once)
-    if options.json:
-        content = {"faults": faults, "clean": clean_runs}
-        options.json.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
+        for rows, made in (
+            (faults, planted(chosen, options.jobs, options.at_once)),
+            (clean_runs, clean(trials, options.at_once)),
+        ):
+            for row in made:
+                rows.append(row)
+                _keep(options.json, faults, clean_runs)
     print(written(faults, clean_runs))
     bad = any(not row["blamed"] for row in faults) or any(row["alarm"] for row in clean_runs)
     return 1 if bad else 0
