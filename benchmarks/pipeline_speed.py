@@ -32,6 +32,8 @@ from trueline.pipeline.recording import points_in
 from trueline.pipeline.variants import WarmWorker
 
 CHECKPOINTS = {PADDLE: "latest.pdparams", TORCH: "latest.pt"}
+AS_INFERENCE = {"TRUELINE_STAGE_KIND": "infer"}
+"""What a pipeline tells such a command."""
 VARIANTS = [
     {"--enable_mkldnn": mkldnn, "--cpu_threads": threads, "--batch_size": batch}
     for mkldnn in (True, False)
@@ -68,7 +70,7 @@ class Clock:
 def as_commands(project: Path, out: Path, variables: dict[str, str]) -> tuple[float, float]:
     clock = Clock()
     for number, variant in enumerate(VARIANTS):
-        probe = {"TRUELINE_PROBE_DIR": str(out / str(number))}
+        probe = {**AS_INFERENCE, "TRUELINE_PROBE_DIR": str(out / str(number))}
         line = shlex.join([sys.executable, *words_of(variant)])
         with open(out / f"{number}.log", "wb") as log:
             subprocess.run(
@@ -81,7 +83,7 @@ def as_copies(project: Path, out: Path, variables: dict[str, str]) -> tuple[floa
     clock = Clock()
     with WarmWorker(sys.executable, cwd=project, environment=variables) as worker:
         for number, variant in enumerate(VARIANTS):
-            probe = {"TRUELINE_PROBE_DIR": str(out / str(number))}
+            probe = {**AS_INFERENCE, "TRUELINE_PROBE_DIR": str(out / str(number))}
             started = worker.start(words_of(variant), log=out / f"{number}.log", environment=probe)
             if started.wait(120) != 0:
                 raise RuntimeError(f"{variant} failed: {(out / f'{number}.log').read_text(encoding='utf-8')[-500:]}")

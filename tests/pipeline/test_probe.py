@@ -197,7 +197,22 @@ def test_what_the_script_got_is_taken_as_it_is(folder: Path) -> None:
     assert list(point.sections) == ["batch", "again", "size 1", "size 3", "order"]
     assert np.array_equal(point.sections["batch"][0].outputs["out"].bits, batch * 3.0)
     assert np.array_equal(point.sections["again"][0].outputs["out"].bits, batch * 2.0)
-    assert asked == [8, 1, 3, 8, 3]  # the last one is looked at, not kept
+    assert asked == [8, 8, 1, 3, 3]  # in reverse, once more, the sizes; the last one is looked at, not kept
+
+
+def test_what_its_reverse_has_shown_is_not_asked_again(folder: Path) -> None:
+    batch = np.arange(16, dtype=np.float32).reshape(8, 2)
+    counts = iter(range(100))
+    models: dict[str, Any] = {
+        "same": lambda batch: batch * 2.0,
+        "drifting": lambda batch: batch + np.float32(next(counts)),
+        "summing": lambda batch: (batch, batch.sum()),
+        "nan": lambda batch: batch * np.float32("nan"),
+    }
+    for name, model in models.items():
+        Probe()(name, model, [batch])
+    once = {point.name for point in points_in(folder) if "again" not in point.sections}
+    assert once == {"same", "nan"}
 
 
 def test_operators_are_counted_on_what_the_model_takes(folder: Path) -> None:

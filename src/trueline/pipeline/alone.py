@@ -66,12 +66,19 @@ class _Alone:
     def again(self) -> NumberFinding | None:
         section = self._side.point.first("again")
         if section is None:
-            return None
+            return self._repeated_in_reverse()
         found = self._compared("repeated", section, None)
         if found.verdict >= Verdict.FAIL:
             reason = f"the same batch once more gives something else: {found.reason}; is a dropout still active?"
             return NumberFinding(found.what, found.verdict, reason, found.blamed, found.numbers)
         return found
+
+    def _repeated_in_reverse(self) -> NumberFinding | None:
+        """A probe does not ask for the same batch again where its reverse gave the same bits."""
+        found = self.order()
+        if found is None or found.verdict is not Verdict.PASS or found.numbers.get("error") != 0.0:
+            return None
+        return NumberFinding(self._side.what("repeated"), Verdict.PASS, "equal, in reverse", numbers=found.numbers)
 
     def sizes(self) -> Iterator[NumberFinding | None]:
         for name, sections in self._side.point.sections.items():

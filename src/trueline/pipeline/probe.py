@@ -31,14 +31,17 @@ from trueline.frameworks.probing import Probing, loaded_probing, probing
 from trueline.pipeline.history import Training
 from trueline.pipeline.recording import CHECKPOINT_FILE, append_line, now, write_json
 from trueline.pipeline.visit import Visit
+from trueline.pipelines import StageKind
 
 FOLDER_VARIABLE = "TRUELINE_PROBE_DIR"
 CAPTURE_VARIABLE = "TRUELINE_PROBE_CAPTURE"
 KEEP_VARIABLE = "TRUELINE_PROBE_KEEP"
 LEVEL_VARIABLE = "TRUELINE_LEVEL"
 STAGE_VARIABLE = "TRUELINE_STAGE"
+KIND_VARIABLE = "TRUELINE_STAGE_KIND"
 _RANK_VARIABLES = ("RANK", "PADDLE_TRAINER_ID")
 _NARROW = {"bf16": "bfloat16", "bfloat16": "bfloat16", "fp16": "float16", "float16": "float16"}
+_TRAIN = StageKind.TRAIN.value
 _POINT = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z0-9_]+)*")
 
 
@@ -85,6 +88,7 @@ class Probe:
             capture=os.environ.get(CAPTURE_VARIABLE, "0") not in ("", "0"),
             keep=_number(os.environ.get(KEEP_VARIABLE, "")),
             narrow=next((dtype for word, dtype in _NARROW.items() if word in asked.lower()), ""),
+            count=os.environ.get(KIND_VARIABLE, _TRAIN) == _TRAIN,
         )
         facts = {
             "created": now(),

@@ -1,9 +1,9 @@
 """What a probe leaves behind, as a Run: written by the hook inside a user's script, read by the checks.
 
 Each **section** is one call of the Run, with the inputs and outputs of one execution of the model: ``batch`` (one for
-each batch that was given), ``again`` (the first of them once more), ``size 1`` and other sizes, ``order`` (its samples
-in reverse), ``gold`` (in float64, one for each batch) and ``parameters``, of which only statistics and digests are
-kept.
+each batch that was given), ``again`` (the first of them once more, where ``order`` has not given the same bits),
+``size 1`` and other sizes, ``order`` (its samples in reverse), ``gold`` (in float64, one for each batch) and
+``parameters``, of which only statistics and digests are kept.
 Beside the Run lies a JSON file of facts with the same name.
 """
 

@@ -36,7 +36,8 @@ _SMALL_ODD = 3
 
 class Visit:
     """Runs a model once in each way. ``capture`` keeps every call of it besides; ``keep`` is the relative error to
-    which a search for operators to be kept in float32 must bring the outputs, ``narrow`` the dtype of the others."""
+    which a search for operators to be kept in float32 must bring the outputs, ``narrow`` the dtype of the others.
+    ``count`` says whether operators are counted, which proves the precision of a training."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Visit:
         capture: bool = False,
         keep: float | None = None,
         narrow: str = "",
+        count: bool = True,
     ) -> None:
         self.name = name
         self._folder = folder
@@ -54,6 +56,7 @@ class Visit:
         self._capture = capture
         self._keep = keep
         self._narrow = narrow
+        self._counts = count
         self._operators = Operators()
 
     def pay(
@@ -65,12 +68,19 @@ class Visit:
         writer = PointWriter(self._folder / self.name, self.name, _head(facts))
         try:
             if outputs is not None:
-                for arguments, made in zip(given, outputs, strict=True):
-                    writer.add(Section("batch", self._inputs(arguments), self._outputs(made)))
+                made = [
+                    Section("batch", self._inputs(one), self._outputs(out))
+                    for one, out in zip(given, outputs, strict=True)
+                ]
+            else:
+                with look_quietly(self._tools, model):
+                    made = [self._section("batch", model, arguments) for arguments in given]
+            for section in made:
+                writer.add(section)
             if model is not None:
-                self._run_all(writer, model, given, given if outputs is None else [], sizes=sizes)
+                self._run_again(writer, model, given[0], made[0], sizes=sizes)
                 facts |= self._gold(writer, model, given, wanted=gold)
-                facts |= self._operators_found()
+                facts |= self._operators_found() if self._counts else {}
             self._parameters(writer, model, facts)
         finally:
             writer.close()
@@ -89,28 +99,28 @@ class Visit:
             facts["unsupported"] = tools.why_not_lowered()
         return facts
 
-    def _run_all(
-        self, writer: PointWriter, model: Any, given: list[Arguments], asked: list[Arguments], *, sizes: bool
-    ) -> None:
-        """``asked`` are those of the batches whose outputs are not there yet."""
+    def _run_again(self, writer: PointWriter, model: Any, given: Arguments, first: Section, *, sizes: bool) -> None:
+        """The first batch in every other way: in reverse, in other sizes, and as it was. Where its reverse gives the
+        same bits, that has shown already that the model repeats itself."""
         with look_quietly(self._tools, model):
-            for arguments in asked:
-                writer.add(self._section("batch", model, arguments))
-            writer.add(self._section("again", model, given[0]))
-            count = self._samples(given[0])
+            count = self._samples(given)
             if not sizes or count < 2:
-                self._count(model, given[0])
+                writer.add(self._section("again", model, given))
+                self._count(model, given)
                 return
+            reverse = self._section("order", model, self._chosen(given, range(count - 1, -1, -1), count))
+            if not _is_reverse(first, reverse, count):
+                writer.add(self._section("again", model, given))
             odd = _SMALL_ODD if count > _SMALL_ODD else count - 1
             for size in dict.fromkeys((1, odd)):
-                writer.add(self._section(f"size {size}", model, self._chosen(given[0], range(size), count)))
-            writer.add(self._section("order", model, self._chosen(given[0], range(count - 1, -1, -1), count)))
-            self._count(model, self._chosen(given[0], range(odd), count), given[0])
+                writer.add(self._section(f"size {size}", model, self._chosen(given, range(size), count)))
+            writer.add(reverse)
+            self._count(model, self._chosen(given, range(odd), count), given)
 
     def _count(self, model: Any, *choices: Arguments) -> None:
         """Counts the operators of one run, on the first of some batches that the model takes: a few samples tell as
         much as many. Looking at every operator may take a model another way, so what comes out is not kept."""
-        for args, kwargs in choices:
+        for args, kwargs in choices if self._counts else ():
             with contextlib.suppress(Exception), self._counted(model):
                 model(*args, **kwargs)
                 return
@@ -265,6 +275,18 @@ def _arguments(batch: Any) -> Arguments:
     if isinstance(batch, Mapping):
         return (), dict(batch)
     return (batch,), {}
+
+
+def _is_reverse(first: Section, other: Section, count: int) -> bool:
+    """Whether every output of a batch has a row for each sample, and another execution gave those in reverse, to the
+    last bit."""
+    for path, leaf in first.outputs.items():
+        made = other.outputs.get(path)
+        if made is None or made.dtype != leaf.dtype or made.bits.shape != leaf.bits.shape:
+            return False
+        if not leaf.bits.ndim or len(leaf.bits) != count or made.bits[::-1].tobytes() != leaf.bits.tobytes():
+            return False
+    return bool(first.outputs)
 
 
 def _kind(model: Any) -> str:
