@@ -215,6 +215,17 @@ def test_what_its_reverse_has_shown_is_not_asked_again(folder: Path) -> None:
     assert once == {"same", "nan"}
 
 
+def test_operators_are_counted_where_a_training_must_prove_its_precision(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = network().eval()
+    for kind in ("train", "infer"):
+        monkeypatch.setenv("TRUELINE_STAGE_KIND", kind)
+        Probe()(kind, model, torch.ones(4, 75))
+    counted = {point.name: point.facts.get("other") for point in points_in(folder)}
+    assert counted["train"] and counted["infer"] is None
+
+
 def test_operators_are_counted_on_what_the_model_takes(folder: Path) -> None:
     class Fixed(torch.nn.Linear):
         def forward(self, batch: torch.Tensor) -> torch.Tensor:
