@@ -158,7 +158,7 @@ class WatchEvent:
 @dataclass(frozen=True, slots=True)
 class Watched:
     """What a watch looked at in one rank: how many steps, how many tensors in them, in which steps it found something,
-    and what it foresaw."""
+    and what it foresaw. ``first`` is what it said of the first overflow."""
 
     rank: int
     steps: int
@@ -166,6 +166,7 @@ class Watched:
     overflows: tuple[int, ...] = ()
     meant: tuple[int, ...] = ()
     messages: tuple[str, ...] = ()
+    first: str = ""
 
 
 @dataclass(frozen=True, slots=True)

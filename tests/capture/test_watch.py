@@ -94,6 +94,20 @@ def test_a_gradient_that_breaks_is_named_in_the_backward(tmp_path: Path) -> None
     assert origin.kind in (OverflowKind.DIVISION_BY_ZERO, OverflowKind.ZERO_BY_ZERO)
 
 
+def test_an_optimizer_that_breaks_a_parameter_is_told(tmp_path: Path) -> None:
+    """Its calls are not looked at while it runs, but what it made is: no report may call that clean."""
+    with watch(tmp_path / "run") as watching:
+        train(Net(lambda value: value), 2, watching, lr=INFINITY)
+    said = next(one.message for one in watching.events if one.kind is EventKind.OVERFLOW)
+    assert "after the step of the optimizer, which made it of clean gradients" in said
+    text = (tmp_path / "run" / "overflow-rank0.txt").read_text(encoding="utf-8")
+    told = f"OVERFLOW  a watch found NaN or infinity, but did not hold the call that made it; {said}"
+    assert "CLEAN" not in text and told in text
+    assert "--steps 0 -- python train.py" in text
+    report = watching.report
+    assert report.wrong and report.watched[0].first == said and report.watched[0].overflows[0] == 0
+
+
 def test_the_weights_of_the_origin_are_those_before_the_optimizer(tmp_path: Path) -> None:
     model = Net(lambda value: value)
     with torch.no_grad():

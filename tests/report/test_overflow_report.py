@@ -60,10 +60,15 @@ def test_a_clean_report_is_a_clean_page() -> None:
 
 
 def test_a_watch_that_could_not_name_the_call_is_not_clean() -> None:
-    report = replace(REPORT, births=())
+    watched = replace(REPORT.watched[0], overflows=(7, 8), first="step 7: head.weight holds 8 NaN")
+    report = replace(REPORT, births=(), watched=(watched,))
     assert report.wrong
-    assert "were not held" in sentence(report)
-    assert plain(overflow_blocks(report)).startswith("OVERFLOW")
+    assert "did not hold the call" in sentence(report) and sentence(report).endswith("head.weight holds 8 NaN")
+    text = plain(overflow_blocks(report))
+    assert text.startswith("OVERFLOW")
+    run = f"{report.path}-step7"
+    assert f"trueline capture --out {run} --steps 7 -- python train.py" in text and f"trueline overflow {run}" in text
+    assert f"trueline overflow {run}" in page(report)
 
 
 def test_events_are_listed_and_bounded() -> None:

@@ -28,6 +28,7 @@ def watched_of(rank: int, log: WatchHistory) -> Watched:
         _steps(log, EventKind.OVERFLOW),
         _steps(log, EventKind.MEANT),
         tuple(event["message"] for event in log.events if event.get("kind") != "end" and "message" in event),
+        next((event["message"] for event in log.events if event.get("kind") == EventKind.OVERFLOW.value), ""),
     )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +25,15 @@ from trueline.capture.watch_events import Explained
 from trueline.capture.watch_options import make_watch_options
 from trueline.diagnose.headroom import candidates, forecast_of
 from trueline.diagnose.overflow import overflow
+from trueline.diagnose.watched import watched_of
 from trueline.dtypes import limit_of
 from trueline.errors import UsageError
 from trueline.overflows import Birth, Forecast, Nature, OverflowKind, OverflowReport, WatchEvent
 from trueline.report.overflow_files import write_overflow_json
 from trueline.report.overflow_text import birth_sentence, event_blocks, forecast_sentence, overflow_blocks
 from trueline.report.terminal import plain
-from trueline.store.watch_log import WatchLog
+from trueline.store.watch_log import WatchLog, watched_ranks
+from trueline.store.writer import rank_folder
 
 _MOST_FORETOLD = 3
 """Calls that are told at a time: what follows them grows with them."""
@@ -125,8 +128,10 @@ class OverflowAnalyst:
         text, data = io.StringIO(), io.StringIO()
         text.write(plain(event_blocks(events)))
         if self._report is not None:
-            text.write("\n" + plain(overflow_blocks(self._report)))
-            write_overflow_json(self._report, data, events)
+            logs = watched_ranks([(rank, rank_folder(run, rank))])  # what was just found is there, not in the report
+            report = replace(self._report, watched=tuple(watched_of(one, log) for one, log in logs.items()))
+            text.write("\n" + plain(overflow_blocks(report)))
+            write_overflow_json(report, data, events)
             _put(run / f"overflow-rank{rank}.json", data.getvalue())
         target = run / f"overflow-rank{rank}.txt"
         _put(target, text.getvalue())

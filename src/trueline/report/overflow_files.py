@@ -3,7 +3,7 @@
 {"format": "trueline-overflow", "version": 1, "summary", "alarms", "births": [{call, api, phase, step, rank, module,
  source, path, dtype, shape, nan, positive_infinity, negative_infinity, count, element, operands, kind, nature, why,
  alarm, chain, victims, ends, advice}], "forecasts": [...], "skipped": [...], "notes": [...], "watched": [{rank, steps,
- looks, overflows, meant, messages}], "events": [...] (of a watch that still runs)}
+ looks, overflows, meant, messages, first}], "events": [...] (of a watch that still runs)}
 """
 
 from __future__ import annotations

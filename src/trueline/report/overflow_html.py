@@ -19,7 +19,7 @@ from trueline.records import Phase
 from trueline.report.html import Layout, write_page
 from trueline.report.json import plain
 from trueline.report.overflow_files import birth_dict, forecast_dict
-from trueline.report.overflow_text import birth_sentence, forecast_sentence, sentence
+from trueline.report.overflow_text import birth_sentence, forecast_sentence, next_steps, sentence
 from trueline.report.page_data import encode, said_once
 from trueline.report.phrases import Phrases, counted
 from trueline.report.run_story import RunStory
@@ -106,7 +106,7 @@ def _head(report: OverflowReport, story: RunStory | None) -> dict[str, Any]:
         "skipped": plain(report.skipped),
         "watched": [{**plain(one), "messages": list(one.messages[:_MOST_MESSAGES])} for one in report.watched],
         "forecasts": [_forecast(one, story) for one in report.forecasts],
-        "next": _next(report, origin),
+        "next": _next(report),
     }
 
 
@@ -119,16 +119,9 @@ def _forecast(one: Forecast, story: RunStory | None) -> dict[str, Any]:
     }
 
 
-def _next(report: OverflowReport, origin: Birth | None) -> list[dict[str, str]]:
-    commands = []
-    if origin is not None:
-        shown = command("trueline", "show", report.path, origin.call.name, "--step", origin.call.step)
-        commands.append({"why": "look", "command": shown})
-        framework = origin.call.api.partition(".")[0]
-        target = f"{framework}:cpu" if framework in ("torch", "paddle") else "torch:cpu"
-        commands.append({"why": "check", "command": command("trueline", "check", report.path, "--target", target)})
-    commands.append({"why": "view", "command": command("trueline", "view", report.path)})
-    return commands
+def _next(report: OverflowReport) -> list[dict[str, str]]:
+    view = ("view", command("trueline", "view", report.path))
+    return [{"why": why, "command": line} for why, line in (*next_steps(report), view)]
 
 
 def _columns(births: Sequence[Birth]) -> tuple[dict[str, Any], dict[str, list[str]]]:

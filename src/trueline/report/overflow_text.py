@@ -30,8 +30,8 @@ def overflow_blocks(report: OverflowReport, *, rows: int = 12) -> list[Block]:
     blocks += _table("Others", [birth for birth in others if birth.nature is not Nature.MEANT], rows)
     blocks += _meant([birth for birth in others if birth.nature is Nature.MEANT], rows)
     blocks += _forecasts(report.forecasts, rows)
-    if origin is not None:
-        blocks += [BLANK, heading("Go on"), Fields(tuple(_next(report, origin)))]
+    if report.wrong:
+        blocks += [BLANK, heading("Go on"), Fields(tuple(next_steps(report)))]
     return blocks
 
 
@@ -43,8 +43,9 @@ def sentence(report: OverflowReport) -> str:
         one = "infinity or NaN in {n} place, all of it meant"
         many = "infinity or NaN in {n} places, all of it meant"
         return counted(len(report.births), one, many)
-    if any(one.overflows for one in report.watched):
-        return Phrase("a watch found NaN or infinity in what steps gave away, but the calls that made it were not held")
+    seen = next((one for one in report.watched if one.overflows), None)
+    if seen is not None:
+        return Phrase("a watch found NaN or infinity, but did not hold the call that made it; {what}", what=seen.first)
     return Phrase("nothing but numbers")
 
 
@@ -195,6 +196,18 @@ def _forecasts(forecasts: Sequence[Forecast], rows: int) -> list[Block]:
     return [BLANK, heading("Will overflow if the trend holds"), Table(columns, tuple(shown), frozenset(columns[3:5]))]
 
 
-def _next(report: OverflowReport, origin: Birth) -> list[tuple[str, str]]:
-    shown = command("trueline", "show", report.path, origin.call.name, "--step", origin.call.step)
-    return [("look", shown), ("check", command("trueline", "check", report.path, "--target", "torch:cpu"))]
+def next_steps(report: OverflowReport) -> list[tuple[str, str]]:
+    """What to do about it: why, and the command."""
+    origin = report.origin
+    if origin is not None:
+        framework = origin.call.api.partition(".")[0]
+        target = f"{framework}:cpu" if framework in ("torch", "paddle") else "torch:cpu"
+        shown = command("trueline", "show", report.path, origin.call.name, "--step", origin.call.step)
+        return [("look", shown), ("check", command("trueline", "check", report.path, "--target", target))]
+    steps = [one.overflows[0] for one in report.watched if one.overflows]
+    if not steps:
+        return []
+    run = f"{report.path}-step{min(steps)}"
+    program = ("python", "train.py")
+    recorded = command("trueline", "capture", "--out", run, "--steps", min(steps), "--", *program)
+    return [("record that step", recorded), ("name the call", command("trueline", "overflow", run))]

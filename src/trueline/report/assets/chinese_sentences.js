@@ -11,7 +11,7 @@ Object.assign(CHINESE, {
   "None of {cases} {could}": "{cases}中没有一个{could}",
   "Nothing could be compared": "没有任何内容可以比较",
   "a gradient scaled too far": "梯度缩放过大",
-  "a watch found NaN or infinity in what steps gave away, but the calls that made it were not held": "监视发现某些步的结果中有 NaN 或无穷，但产生它们的调用没有保存",
+  "a watch found NaN or infinity, but did not hold the call that made it; {what}": "监视发现了 NaN 或无穷，但没有保存产生它的调用；{what}",
   "abnormal": "异常",
   "accumulation overflow": "累加溢出",
   "all commands succeeded": "所有命令都成功",

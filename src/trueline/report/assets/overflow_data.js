@@ -41,7 +41,7 @@ const SORT_VALUE = {
 
 const NOUN = "birth";
 const TABLE = {
-  title: say("Where it was born"), search: say("Search call, module, source, reason"), none: say("Nothing was born that is not a number."),
+  title: say("Where it was born"), search: say("Search call, module, source, reason"), none: head.wrong && head.position === null ? say("The call that made it was not held.") : say("Nothing was born that is not a number."),
   selects: [
     ["alarm", say("Which births"), [["", say("all births")], ["1", say("alarms")], ["0", say("no alarms")]]],
     ["nature", say("Nature"), [["", say("every nature")], ...natures.map((one) => [one, NATURE_WORD[one] || one])]],

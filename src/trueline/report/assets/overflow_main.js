@@ -7,7 +7,7 @@ function showHead() {
   const facts = element("div", "facts"), births = count;
   append(facts, fact(grouped(head.alarms), say("alarms"), head.alarms ? "bad" : ""), fact(grouped(births - head.alarms - head.meant), say("inherited")), fact(grouped(head.meant), say("meant")), fact(grouped(head.forecasts.length), say("will overflow if the trend holds")), fact(grouped(head.measured), say("tensors looked at")));
   place.append(facts);
-  const WHY = { look: say("this call on the terminal"), check: say("execute every call alone against float64"), view: say("all calls of this Run as a page") };
+  const WHY = { look: say("this call on the terminal"), check: say("execute every call alone against float64"), view: say("all calls of this Run as a page"), "record that step": say("record every call of that step"), "name the call": say("have the call named") };
   place.append(append(element("div", "next"), ...head.next.map((one) => commandBox(WHY[one.why], one.command))));
 }
 
