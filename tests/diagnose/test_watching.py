@@ -133,6 +133,22 @@ def test_gradients_are_looked_at_before_the_optimizer_changes_anything(watched: 
     assert watching.counts["overflows"] == 1
 
 
+def test_curiosity_does_not_hide_what_comes_out_of_the_same_step(watched: Watched) -> None:
+    """Infinity inside of the step is asked about before the optimizer steps; then a parameter is bad."""
+    watching, light, adapter = watched()
+    light.partial = lambda step: [(LOSS, row(GOOD), Sink.LOSS), (OUTPUT, row(INFINITE), Sink.NONE)]
+    light.looks_of = lambda step: [(look_name("model.weight"), row(BAD), Sink.PARAMETER)]
+    light.held[0] = [held(0, "torch.relu", [GOOD], [GOOD.copy()], step=0)]
+    with watching:
+        adapter.optimizer_step()
+    assert [event.kind for event in watching.events] == [EventKind.OVERFLOW]
+    assert "after the step of the optimizer" in watching.events[0].message
+    assert light.examined == [0], "no call was made since it was examined"
+    assert watching.path is not None
+    with open_run(watching.path) as run:
+        assert [call.name for call in run.rank(0).trace()] == ["torch.relu.0.forward"]
+
+
 def test_a_mask_inside_a_good_step_is_not_examined(watched: Watched) -> None:
     watching, light, adapter = watched()
     light.looks_of = lambda step: [(LOSS, row(GOOD), Sink.LOSS), (OUTPUT, row(MASK), Sink.NONE)]

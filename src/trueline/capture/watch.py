@@ -27,7 +27,7 @@ from trueline.capture.notebook import MOST_TROUBLES, Notebook
 from trueline.capture.points import PointMaker
 from trueline.capture.steps import StepClock
 from trueline.capture.suspicion import Doubt, Suspicion
-from trueline.capture.watch_events import Analyst, event_dict, worst_of
+from trueline.capture.watch_events import Analyst, event_dict, only_parameters, worst_of
 from trueline.capture.watch_options import WatchOptions
 from trueline.errors import UsageError
 from trueline.frameworks import machine
@@ -72,7 +72,8 @@ class Watch:
         self._look_back: LookBack | None = None
         self._rank, self._world = 0, 1
         self._told: list[WatchEvent] = []
-        self._bad_step = self._asked = -2
+        self._bad_step = self._kept_step = -2
+        self._asked = (-2, Doubt.CLEAN)
         self._look_backs = 0
         self._troubles = 0
         self._finished = False
@@ -214,13 +215,20 @@ class Watch:
             doubt = self._suspicion.of(looks)
             if doubt is Doubt.PROBED:
                 self._probed(looks)
-            elif doubt is not Doubt.CLEAN and self._asked != looks.step:
-                self._asked = looks.step
+            elif self._is_news(looks.step, doubt):
+                self._asked = (looks.step, doubt)
                 self._found(watcher, looks, doubt)
             if not looks.partial:
                 watcher.forget(looks.step)
         if watcher.trouble:
             self._troubles = max(self._troubles, sum(watcher.trouble.values()))
+
+    def _is_news(self, step: int, doubt: Doubt) -> bool:
+        """A step is asked about once; but what comes out of it counts, also where curiosity has asked before."""
+        asked, before = self._asked
+        if doubt is Doubt.CLEAN:
+            return False
+        return asked != step or (before is Doubt.CURIOUS and doubt is not Doubt.CURIOUS)
 
     def _probed(self, looks: StepLooks) -> None:
         self.counts["meant"] += 1
@@ -236,18 +244,28 @@ class Watch:
                 self._note(self._event(looks.step, f"step {looks.step}: {worst_of(looks)}{words}"), told=False)
             return
         run = self._run()
-        examination = watcher.examine(looks.step)
-        if self._look_back is None or self._writer is None or not examination.calls:
+        if not self._keep(watcher, looks):
             if doubt is Doubt.CURIOUS:
                 return
             self._note(self._event(looks.step, f"step {looks.step}: {worst_of(looks)}; its calls are no longer held"))
             return
-        self._look_backs += 1
-        self._look_back.write(examination)
-        self._writer.drain()
         event = self._explain(run, looks, doubt)
         if event is not None:
             self._note(event)
+
+    def _keep(self, watcher: LightWatcher, looks: StepLooks) -> bool:
+        """Writes the calls of a step into the Run; whether there were any. Where they were written before the optimizer
+        stepped, and it is the parameters that are bad now, no call was made since."""
+        if self._kept_step == looks.step and only_parameters(looks):
+            return True
+        examination = watcher.examine(looks.step)
+        if self._look_back is None or self._writer is None or not examination.calls:
+            return False
+        self._look_backs += 1
+        self._kept_step = looks.step
+        self._look_back.write(examination)
+        self._writer.drain()
+        return True
 
     def _explain(self, run: Path, looks: StepLooks, doubt: Doubt) -> WatchEvent | None:
         """The event of an examined step; None where curiosity led to nothing."""

@@ -57,6 +57,13 @@ def worst_of(looks: StepLooks) -> str:
     return f"{name.path} of {name.api}{where} {holds}"
 
 
+def only_parameters(looks: StepLooks) -> bool:
+    """Whether all that is bad of what a step gave away are parameters, which its optimizer wrote."""
+    sinks = looks.sinks
+    bad = sinks[is_bad(sinks)]
+    return len(bad) > 0 and bool((bad["sink"] == Sink.PARAMETER).all())
+
+
 def event_dict(event: WatchEvent) -> dict[str, Any]:
     words = {name: getattr(event, name) for name in ("step", "rank", "message", "api", "call", "module", "source")}
     return {"kind": event.kind.value, **words, "time": time.time()}
