@@ -3,8 +3,8 @@
     {"format": "trueline-pipeline", "version": 1, "verdict", "summary", "counts": {PASS, ...}, "executed",
      "plan": {config, form, model, mode, folder, warnings, options, stages: [...]},
      "info": {created, tool_version, seconds, jobs, host, python, versions, environment, folder},
-     "results": [{stage, status, verdict, reason, exit_code, seconds, peak_bytes, folder, log, reused, started, attempts,
-                  not_warm, findings: [{what, verdict, reason, blamed, numbers}], numbers}],
+     "results": [{stage, status, verdict, reason, exit_code, seconds, peak_bytes, folder, log, reused, started,
+                  attempts, not_warm, findings: [{what, verdict, reason, blamed, numbers}], numbers}],
      "changes": [{stage, what, before, now}],
      "histories": {stage: {steps, loss, scale, gradient_norm, update_norm}},
      "past": [{created, verdict, seconds, executed}]}
