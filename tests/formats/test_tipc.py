@@ -91,6 +91,10 @@ REJECTED = {
     ),
     "nothing": ("", "no config of TIPC"),
     "another tester": ("===========================serving_params====\nmodel_name:x\n", "tester of serving"),
+    "another tester, which infers": (
+        "=====ptq_params=====\nmodel_name:x\n##\n=====infer_params=====\ninference:infer.py\n",
+        "tester of quantisation",
+    ),
     "quant missing": (LONG.replace("infer_quant:False|True\n", ""), "infer_quant"),
 }
 
