@@ -91,6 +91,7 @@ REJECTED = {
     ),
     "nothing": ("", "no config of TIPC"),
     "another tester": ("===========================serving_params====\nmodel_name:x\n", "tester of serving"),
+    "a title alone": ("=====train_params=====\n", "no config of TIPC"),
     "another tester, which infers": (
         "=====ptq_params=====\nmodel_name:x\n##\n=====infer_params=====\ninference:infer.py\n",
         "tester of quantisation",

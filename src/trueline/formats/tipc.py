@@ -185,7 +185,7 @@ class _Reader:
     def read(self) -> TipcConfig:
         self._split()
         main = [entry for name in _MAIN_SECTIONS for entry in self.sections.get(name, [])]
-        if "train_params" not in self.sections:
+        if not main or "train_params" not in self.sections:
             self._refuse_other()
         parts = self._cut(main)
         form = self._form(parts)
