@@ -32,6 +32,18 @@ def worker(project: Path) -> Iterator[WarmWorker]:
         yield made
 
 
+THREADED = "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+"""A library that starts a thread when it is imported."""
+
+
+def library_of(tmp_path: Path, name: str, text: str) -> Path:
+    """A folder outside of the project with one module."""
+    folder = tmp_path / "library"
+    folder.mkdir()
+    (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    return folder
+
+
 def write(project: Path, text: str, name: str = "infer.py") -> list[str]:
     (project / name).write_text(text, encoding="utf-8")
     return [name]
@@ -218,10 +230,7 @@ def test_what_a_copy_could_not_be_is_refused(project: Path, worker: WarmWorker, 
 
 
 def test_threads_are_not_copied(project: Path, tmp_path: Path) -> None:
-    library = tmp_path / "library"
-    library.mkdir()
-    text = "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
-    (library / "threaded.py").write_text(text, encoding="utf-8")
+    library = library_of(tmp_path, "threaded", THREADED)
     words = write(project, "import threaded\n")
     with (
         WarmWorker(sys.executable, cwd=project, environment={"PYTHONPATH": str(library)}) as worker,
@@ -233,10 +242,7 @@ def test_threads_are_not_copied(project: Path, tmp_path: Path) -> None:
 def test_threads_of_what_is_imported_late_cost_the_learning_only(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library = tmp_path / "library"
-    library.mkdir()
-    text = "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
-    (library / "threaded.py").write_text(text, encoding="utf-8")
+    library = library_of(tmp_path, "threaded", THREADED)
     monkeypatch.setenv("PYTHONPATH", str(library))
     write(project, "import sys\ndef late():\n    import threaded\nlate()\nprint('infer_worker' in sys.orig_argv[1])\n")
     stage = Stage("infer", StageKind.INFER, Command(f"{sys.executable} infer.py"), timeout=60.0)
@@ -255,9 +261,7 @@ def test_threads_of_what_is_imported_late_cost_the_learning_only(
 
 def test_devices_sleep_while_the_warm_process_imports(project: Path, tmp_path: Path) -> None:
     name = "PYTORCH_NVML_BASED_CUDA_CHECK"
-    library = tmp_path / "library"
-    library.mkdir()
-    (library / "counting.py").write_text(f"import os\nSEEN = os.environ.get('{name}')\n", encoding="utf-8")
+    library = library_of(tmp_path, "counting", f"import os\nSEEN = os.environ.get('{name}')\n")
     words = write(project, f"import os, counting\nprint(counting.SEEN, os.environ.get('{name}'))\n")
     with WarmWorker(sys.executable, cwd=project, environment={"PYTHONPATH": str(library)}) as worker:
         log = tmp_path / "log.txt"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from trueline.frameworks.light import Sink, StepLooks, is_bad
+from trueline.frameworks.light import LooksArray, Sink, StepLooks, is_bad
 from trueline.overflows import Birth, Forecast, WatchEvent
 from trueline.store.watch_log import WatchLog
 
@@ -37,8 +37,7 @@ class Analyst(Protocol):
 
 def worst_of(looks: StepLooks) -> str:
     """The first bad thing that came out of a step, in words."""
-    sinks = looks.sinks
-    bad = sinks[is_bad(sinks)]
+    bad = _bad_sinks(looks)
     if not len(bad):
         return "something in it is no number"
     row = bad[0]
@@ -57,10 +56,14 @@ def worst_of(looks: StepLooks) -> str:
     return f"{name.path} of {name.api}{where} {holds}"
 
 
+def _bad_sinks(looks: StepLooks) -> LooksArray:
+    sinks = looks.sinks
+    return sinks[is_bad(sinks)]
+
+
 def only_parameters(looks: StepLooks) -> bool:
     """Whether all that is bad of what a step gave away are parameters, which its optimizer wrote."""
-    sinks = looks.sinks
-    bad = sinks[is_bad(sinks)]
+    bad = _bad_sinks(looks)
     return len(bad) > 0 and bool((bad["sink"] == Sink.PARAMETER).all())
 
 

@@ -189,11 +189,15 @@ class Nest:
 
     def _import(self, names: Iterable[str]) -> None:
         """Imports what copies will need. What cannot be imported here is left to the script to complain of."""
+        with _asleep():
+            self._import_all(names)
+
+    def _import_all(self, names: Iterable[str]) -> None:
         gc.disable()  # there is next to nothing to collect, but much to look through
         for name in ("numpy", *names):
             if name.partition(".")[0] in _NEVER_EARLY or name in sys.modules:
                 continue
-            with contextlib.suppress(BaseException), _asleep():
+            with contextlib.suppress(BaseException):
                 importlib.import_module(name)
             if name == "numpy":  # the threads of its BLAS stop before a fork and start again after it by themselves
                 self._calm = _threads()
