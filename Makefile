@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
+ZOO := .venv-zoo
 
-.PHONY: demo test bench check clean
+.PHONY: demo test bench check matrix smoke zoo clean
 
 # Two processes fill two cores: a second thread of torch would only wait for them.
 test: export OMP_NUM_THREADS = 1
@@ -22,6 +23,19 @@ bench: $(VENV)/ready
 	$(RUN) -m benchmarks.overhead
 	$(RUN) -m benchmarks.faults.run --peer
 
+# Many versions of torch, Paddle and Python, one environment after another: hours, and some gigabytes at a time.
+matrix: $(VENV)/ready
+	$(RUN) -m benchmarks.versions
+
+# The newest torch alone, within five minutes; where it cannot be had in that time, that is said.
+smoke: $(VENV)/ready
+	$(RUN) -m benchmarks.versions --smoke
+
+# Models of other people's libraries, hundreds of faults and clean pairs: hours. Its table: benchmarks/results/zoo.md.
+zoo: export OMP_NUM_THREADS = 1
+zoo: $(ZOO)/ready
+	$(ZOO)/bin/python -m benchmarks.zoo.run --jobs 2
+
 check: $(VENV)/ready
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy
@@ -33,6 +47,12 @@ $(VENV)/ready: pyproject.toml setup.py $(wildcard src/trueline/numerics/*.[ch] s
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	touch $@
 
+$(ZOO)/ready: benchmarks/zoo/requirements.txt benchmarks/zoo/requirements_alone.txt
+	$(PYTHON) -m venv $(ZOO)
+	$(ZOO)/bin/pip install --quiet --disable-pip-version-check --requirement benchmarks/zoo/requirements.txt --editable .
+	$(ZOO)/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement benchmarks/zoo/requirements_alone.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV) .venv-peer build demo-out
+	rm -rf $(VENV) $(ZOO) .venv-peer build demo-out
 	find . -name '*.so' -path './src/*' -delete

@@ -52,18 +52,21 @@ def run(truths: Sequence[Truth], folder: Path, workers: int, scripts: int) -> tu
     lines = folder / "lines.txt"
     lines.write_text("\n".join([*(line for truth in truths for line in truth.lines), *RIGHT]) + "\n", encoding="utf-8")
     started = time.perf_counter()
+    overrides = {truth.api: f"{FAULTS}:{truth.fault}" for truth in truths if truth.fault}
     trueline.check(
         lines,
         target="paddle:cpu",
         reference="torch:cpu",
-        overrides={truth.api: f"{FAULTS}:{truth.fault}" for truth in truths if truth.fault},
+        overrides=overrides,
         out=folder / "check",
         workers=workers,
         timeout=SECONDS,
         memory=GIGABYTES,
     )
     checked = time.perf_counter()
-    found = triage(folder / "check", workers=workers, timeout=SECONDS, memory=GIGABYTES, scripts=scripts)
+    found = triage(
+        folder / "check", workers=workers, timeout=SECONDS, memory=GIGABYTES, scripts=scripts, overrides=overrides
+    )
     seconds = {"check seconds": round(checked - started, 1), "triage seconds": round(time.perf_counter() - checked, 1)}
     return found, seconds
 

@@ -19,7 +19,7 @@ SOURCE = ROOT / "src" / "trueline"
 
 # Each layer may import the ones before it, never its own siblings (except inside one room) nor the ones after.
 LAYERS = (
-    {"_version", "errors", "tree"},
+    {"_version", "checked", "errors", "tree"},
     {"dtypes", "records"},
     {"cases"},
     {"events", "groups", "overflows", "pipelines", "profiles"},

@@ -1,9 +1,10 @@
 """Planting below the recorder: the call looks as always, its kernel does something else.
 
-A :class:`Plant` is a torch function mode that is entered *before* the tool that records. Modes are a stack whose
-last one is asked first, so the tool sees the ordinary call and hands it on to the plant, which alone knows that the
-implementation was changed. A tool that replaces names in modules, as the peer does, calls the real function, which
-ends in the plant too. Nothing that an implementation does inside a plant is seen by anybody.
+A :class:`Plant` is a torch function mode that is entered *before* the tool that records, and says that it stands in for
+kernels. Modes are a stack whose last one is asked first, so the tool sees the ordinary call and hands it on to the
+plant, which alone knows that the implementation was changed. A tool that replaces names in modules, as the peer does,
+calls the real function, which ends in the plant too. Nothing that an implementation does inside a plant is seen by
+anybody.
 
 Implementations are made by :func:`result` (another result, the same autograd nodes), :func:`gradient` (the right
 result, another gradient, again by the same nodes) and :func:`effect` (anything else, for calls that work in place).
@@ -39,6 +40,8 @@ def resolve(api: str) -> Callable[..., Any]:
 
 class Plant(TorchFunctionMode):
     """Replaces the implementation of some calls: one call (``index``) of an API, or every one (``None``)."""
+
+    below_recorders = True
 
     def __init__(self, table: Mapping[str, Implementation], index: int | None = None) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -98,6 +98,11 @@ HOW: Mapping[str, str] = {
 """How a Target may execute calls other than eagerly, with the framework that can; empty for both."""
 
 _SIMULATED = "simulated"
+
+
+def covers(overrides: Iterable[str], api: str) -> bool:
+    """Whether an override is for an API: its own, or that of all operators of its module (``mykernels.*``)."""
+    return any(api == name or (name.endswith(".*") and api.startswith(name[:-1])) for name in overrides)
 
 
 @dataclass(frozen=True, slots=True)

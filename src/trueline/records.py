@@ -52,6 +52,27 @@ class Level(str, Enum):
     API = "api"
     MODULE = "module"
     KERNEL = "kernel"
+    STATE = "state"
+    """No call: what the program holds, or gives away, at that moment, by name (see ``StateMoment``)."""
+
+
+class StateMoment(str, Enum):
+    """When the state of a program is written down. Names in it have the form ``parameters.NAME``, ``buffers.NAME``,
+    ``gradients.NAME``, ``optimizer.NAME.KEY``, ``inputs.PATH``, ``outputs.PATH`` and ``loss``. The path of an input
+    begins with its name in the module's ``forward``, or with ``args.0`` where it has none."""
+
+    ENTERED = "entered"
+    """An outermost module is about to run: its inputs, and the first time in a step its parameters and buffers."""
+    LEFT = "left"
+    """It has run: its outputs."""
+    BACKWARD = "backward"
+    """A backward begins: the losses that it begins with."""
+    GRADIENTS = "gradients"
+    """An optimizer is about to step: gradients as it will use them."""
+    UPDATED = "updated"
+    """It has stepped: its parameters and its own state."""
+    ENDED = "ended"
+    """A step ends: buffers, and where no optimizer stepped gradients and the parameters that have one."""
 
 
 class Data(str, Enum):
@@ -163,6 +184,18 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a program held, or gave away, at one moment. ``call`` is its number among the calls, so that it lies between
+    two of them in time. ``values`` are rows of ``Trace.state_visits`` by name."""
+
+    moment: StateMoment
+    step: int
+    call: int
+    model: str
+    values: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Certificate:
     """What a capture says about its own completeness."""
 
@@ -182,6 +215,18 @@ class Certificate:
     complete: bool = True
     """False where the program died or the capture had to stop early."""
     stopped_because: str = ""
+    lost: tuple[str, ...] = ()
+    """Those reasons in ``not_recorded`` for which calls are missing: not tensors, and not what nobody asked for."""
+    ways: Mapping[str, str] = field(default_factory=dict)
+    """Framework -> the way that the capture took there, ``fast`` or ``portable``, and why."""
+
+    @property
+    def partial(self) -> str:
+        """Why this is only a part of what was asked for; empty where it is all. The inside of a compiled region, a
+        tensor that cannot be read, steps that were not asked for: none of them makes a record partial."""
+        if not self.complete:
+            return self.stopped_because or "it stopped early"
+        return "; ".join(f"{self.not_recorded.get(reason, 0):,} times {reason}" for reason in self.lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +246,8 @@ class RunInfo:
     seed: int | None
     world_size: int
     options: Mapping[str, Any]
+    ways: Mapping[str, str] = field(default_factory=dict)
+    """Framework -> the way that a capture took there, ``fast`` or ``portable``, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,3 +357,35 @@ class Origin:
     explanation: str
     confirmed: bool | None = None
     evidence: Mapping[str, float] = field(default_factory=dict)
+    kind: str = "call"
+    """*call* (the same call computes something else), *argument* (the same call was asked otherwise), *region* (other
+    calls compute it), *missing* and *extra* (calls that only the reference or only the candidate makes), *precision*,
+    *data*, *state* (parameters, buffers, states of an optimizer), *randomness*, *update* (the optimizer's step)."""
+    reference_calls: tuple[Call, ...] = ()
+    candidate_calls: tuple[Call, ...] = ()
+    """Of a region: all its calls on each side, in their order."""
+    names: tuple[str, ...] = ()
+    """Parameters, buffers, states or inputs that it is about."""
+    headline: str = ""
+    """The cause in a few words, before any effect: ``eps: 1e-06 -> 0.001``."""
+    shows: Phase = Phase.FORWARD
+    """The phase in which the first value differs: a call that is missing forward may show in the backward alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservableComparison:
+    """Something that both programs give away, or one of them: a loss, an output, a gradient, an updated parameter, a
+    buffer, a state of an optimizer, or what they begin with. ``limit`` is how far apart honest arithmetic of both
+    programs may take it; None where nothing says. ``reason`` says why it got its verdict."""
+
+    kind: str
+    name: str
+    step: int
+    rank: int
+    reference: TensorRecord | None
+    candidate: TensorRecord | None
+    verdict: Verdict
+    reason: str
+    distance: float | None = None
+    limit: float | None = None
+    estimated: bool = False

@@ -19,7 +19,7 @@ anywhere:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 Tree = Any
@@ -93,3 +93,55 @@ def _render_special(tree: dict[str, Any], leaves: dict[int, str] | None) -> str:
 
 def _join(prefix: str, key: object) -> str:
     return f"{prefix}.{key}" if prefix else str(key)
+
+
+def tree_fault(tree: Tree) -> str:
+    """What is wrong with a tree that came from a file; empty where nothing is. Nothing here calls itself: whoever read
+    the JSON has bounded its depth, not the depth of Python."""
+    waiting = [tree]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting += one
+        elif isinstance(one, dict):
+            name = next((key for key in one if key in _FORMS), None)
+            if name is None:
+                waiting += one.values()
+            elif not _FORMS[name](one):
+                return f"{str(one)[:60]} is no {name}"
+            else:
+                waiting += _inside(one, name)
+    return ""
+
+
+def _inside(one: dict[str, Any], name: str) -> list[Any]:
+    """The trees that a special object holds."""
+    if name == "$dict":
+        return [part for pair in one[name] for part in pair]
+    if name == "$record":
+        return list(one["fields"].values())
+    return one[name] if name in ("$tuple", "$size", "$slice") else []
+
+
+def _is_float(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.strip().lower() in ("nan", "inf", "-inf", "infinity", "-infinity")
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_FORMS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "$t": lambda one: type(one["$t"]) is int and 0 <= one["$t"] < 1 << 31,
+    "$tuple": lambda one: isinstance(one["$tuple"], list),
+    "$dict": lambda one: isinstance(one["$dict"], list)
+    and all(isinstance(pair, list) and len(pair) == 2 for pair in one["$dict"]),
+    "$float": lambda one: _is_float(one["$float"]),
+    "$complex": lambda one: isinstance(one["$complex"], list)
+    and len(one["$complex"]) == 2
+    and all(_is_float(part) for part in one["$complex"]),
+    "$dtype": lambda one: isinstance(one["$dtype"], str),
+    "$device": lambda one: isinstance(one["$device"], str),
+    "$slice": lambda one: isinstance(one["$slice"], list) and len(one["$slice"]) == 3,
+    "$size": lambda one: isinstance(one["$size"], list),
+    "$object": lambda one: isinstance(one["$object"], str) and isinstance(one.get("text", ""), str),
+    "$record": lambda one: isinstance(one["$record"], str) and isinstance(one.get("fields"), dict),
+}

@@ -11,6 +11,7 @@ import statistics as numbers
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,9 @@ from trueline.campaign import CheckReport
 from trueline.campaign.check import pool_settings
 from trueline.campaign.failures import SavedFailure, save_failures
 from trueline.cases import Target
+from trueline.cli.main import main
 from trueline.judge.checks import check_standard_named
+from trueline.report.kept_scripts import kept_script
 
 KERNELS = "tests.campaign.kernels"
 KINDS = {
@@ -153,3 +156,29 @@ def test_what_is_kept_is_not_kept_again(program: Path, tmp_path: Path) -> None:
     _, saved = save(program, tmp_path / "check", kinds)
     _, again = save(program, tmp_path / "check", kinds)
     assert len(saved) == 1 and again == {}
+
+
+def test_a_script_that_was_changed_or_removed_is_told(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kinds = {"torch.nn.functional.gelu": "gelu_scaled"}
+    _, saved = save(program, tmp_path / "check", kinds, seconds=0)
+    folder = saved["torch.nn.functional.gelu"].folder
+    script = folder / "repro.py"
+    kept = kept_script(folder, tmp_path / "check")
+    assert kept is not None and (kept.fault, kept.text) == ("", script.read_text())
+    changes: dict[str, Callable[[], object]] = {
+        "was changed after it was kept": lambda: script.write_text(kept.text + "# more"),
+        "it is a link that leads out": lambda: (script.unlink(), script.symlink_to("/etc/hostname")),
+        "it is not a file": lambda: (script.unlink(), os.mkfifo(script)),
+        "was removed after it was kept": script.unlink,
+        "failure.json: it is not as it was written": lambda: (folder / "failure.json").write_text(
+            (folder / "failure.json").read_text().replace("gelu", "relu")
+        ),
+    }
+    for words, change in changes.items():
+        change()
+        found = kept_script(folder, tmp_path / "check")
+        assert found is not None and words in found.fault and found.fault in found.shown
+        assert main(["report", str(tmp_path / "check")]) == 1
+        assert words in " ".join(capsys.readouterr().out.split())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from trueline.campaign.shelf import stream
 from trueline.campaign.sources import ListedPart, Skip
 from trueline.campaign.variants import Wish
 from trueline.cases import Case, CheckInfo, Ending, Target
-from trueline.errors import UsageError
+from trueline.errors import TruelineError, UsageError
 from trueline.judge.checks import check_standard_named, judge_case
 from trueline.replay.serial import case_to_json
 
@@ -118,6 +120,56 @@ def test_a_plan_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
         planned = plan_into(ledger, asked)
     assert (planned.cases, planned.calls, planned.skipped) == (700, 3 * 1500 + 2, {"no": 2})
     assert ask(tmp_path / "check", "SELECT COUNT(*), SUM(count) FROM cases") == [(700, 4500)]
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["removed", "emptied"])
+def test_a_check_that_has_lost_its_ledger_does_not_begin_anew(lose: Callable[[Path], object], tmp_path: Path) -> None:
+    write(tmp_path / "check", 2)
+    lose(tmp_path / "check" / LEDGER_FILE)
+    with pytest.raises(TruelineError, match=r"ledger\.db: it is missing or empty"):
+        Ledger(tmp_path / "check", IDENTITY)
+
+
+@pytest.mark.parametrize("known", [0, 2], ids=["new", "another plan"])
+def test_half_a_portion_is_not_kept(known: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted between the cases of a portion and the note of how far planning came, nothing is counted twice."""
+    if known:
+        with Ledger(tmp_path / "check", IDENTITY) as ledger:
+            plan(ledger, CASES, limit=known)
+    put = Ledger.put
+
+    def interrupted(ledger: Ledger, name: str, value: object) -> None:
+        if name == "plan":
+            raise KeyboardInterrupt
+        put(ledger, name, value)
+
+    with monkeypatch.context() as patched, Ledger(tmp_path / "check", IDENTITY) as ledger:
+        patched.setattr(Ledger, "put", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            plan(ledger, CASES)
+    query = "SELECT COUNT(*), TOTAL(count) FROM cases WHERE position IS NOT NULL"
+    assert ask(tmp_path / "check", query) == [(known, 3.0 * known)]
+    with Ledger(tmp_path / "check", IDENTITY) as ledger:
+        plan(ledger, CASES)
+    assert ask(tmp_path / "check", query) == [(3, 9.0)]
+
+
+def test_an_interrupt_waits_until_rows_are_written(tmp_path: Path) -> None:
+    def interrupting(statement: str) -> None:
+        if statement.startswith("DELETE FROM flights"):
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with Ledger(tmp_path / "check", IDENTITY) as ledger:
+            plan(ledger)
+            ledger.connection.set_trace_callback(interrupting)
+            with pytest.raises(KeyboardInterrupt):
+                finish(ledger, 0)
+            ledger.connection.set_trace_callback(None)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ask(tmp_path / "check", "SELECT number FROM cases WHERE ending IS NOT NULL") == [(1,)]
 
 
 def test_a_shorter_plan_shows_its_cases_only(tmp_path: Path) -> None:
@@ -290,5 +342,5 @@ def break_format(folder: Path) -> None:
 def test_damage_is_one_clear_error(how: object, tmp_path: Path) -> None:
     write(tmp_path / "check", 1)
     how(tmp_path / "check")  # type: ignore[operator]
-    with pytest.raises(UsageError, match="check"):
+    with pytest.raises(TruelineError, match="check"):
         load_check(tmp_path / "check")

@@ -46,7 +46,8 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(planted: Path) -> Triage:
-    return triage(planted, workers=1, timeout=30, representatives=1, scripts=1)
+    overrides = {api: kernel for api, (kernel, _, _) in PLANTED.items()}
+    return triage(planted, workers=1, timeout=30, representatives=1, scripts=1, overrides=overrides)
 
 
 def of_api(found: Triage, api: str) -> Group:
@@ -144,7 +145,7 @@ def test_defects_of_paddle_are_found_with_the_right_labels(tmp_path: Path) -> No
         workers=1, timeout=4,
     )  # fmt: skip
     assert len(report.results) == 7
-    found = triage(tmp_path / "check", workers=1, timeout=30, scripts=1)
+    found = triage(tmp_path / "check", workers=1, timeout=30, scripts=1, overrides=faults)
     labels = {group.apis[0].rpartition(".")[2]: (group.label, group.signature.look) for group in found.groups}
     crash = {"fused_rms_norm": (Label.CRASHES, Look.CRASH)} if rms_norm_crashes() else {}
     assert labels == crash | {

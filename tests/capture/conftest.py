@@ -19,16 +19,18 @@ import trueline  # noqa: E402
 from trueline.records import Call  # noqa: E402
 from trueline.store import RankReader, open_run  # noqa: E402
 
-_SPLICED = {
-    "autograd.Function.apply": torch.autograd.Function.apply.__func__,
-    "Thread._bootstrap_inner": threading.Thread._bootstrap_inner,
-}
+
+def apply_now() -> Any:
+    """What makes ``apply`` of custom functions do what it does; it is a builtin since torch 2.15."""
+    apply = vars(torch.autograd.Function)["apply"]
+    return apply.__func__.__code__ if isinstance(apply, classmethod) else apply
 
 
-def _functions() -> dict[str, Any]:
-    """Every function that a capture is known to splice, and all of torch.distributed, which it might."""
+def _codes() -> dict[str, Any]:
+    """The code of every function that a capture is known to splice, and of all of torch.distributed, which it might."""
     collectives = vars(torch.distributed.distributed_c10d)
-    return _SPLICED | {name: item for name, item in collectives.items() if type(item) is types.FunctionType}
+    found = {name: item.__code__ for name, item in collectives.items() if type(item) is types.FunctionType}
+    return {**found, "autograd.Function.apply": apply_now(), "Thread": threading.Thread._bootstrap_inner.__code__}
 
 
 def hooks_left() -> list[str]:
@@ -52,12 +54,12 @@ def one_thread() -> None:
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
     """No test may leave a mode, a hook, a splice or a thread of ours."""
-    before = {name: function.__code__ for name, function in _functions().items()}
+    before = _codes()
     yield
     assert torch._C._len_torch_function_stack() == 0
     assert torch._C._len_torch_dispatch_stack() == 0
     assert hooks_left() == []
-    after = {name: function.__code__ for name, function in _functions().items()}
+    after = _codes()
     assert [name for name in before if after[name] is not before[name]] == []
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("trueline")] == []
 

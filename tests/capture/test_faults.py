@@ -105,6 +105,28 @@ def test_a_full_disk_is_one_warning_and_the_same_loss(data: str, small_disk: Pat
     assert reader.call_count > 0
 
 
+def test_a_full_disk_is_why_the_run_is_incomplete(small_disk: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        train("transformer", trueline.capture(small_disk / "run", data="tensors"))
+    with open_run(small_disk / "run") as run:
+        certificate = run.rank(0).certificate
+    assert not certificate.complete
+    assert "No space left" in certificate.stopped_because
+
+
+def test_a_watch_on_a_full_disk_is_one_warning(small_disk: Path) -> None:
+    (small_disk / "ballast").write_bytes(bytes(1008 << 10))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        captured = train("transformer", trueline.watch(small_disk / "run"))
+    ours = [str(one.message) for one in caught if "trueline" in str(one.message)]
+    assert len(ours) == 1 and "the program goes on" in ours[0]
+    assert train("transformer").differences(captured) == []
+    with open_run(small_disk / "run") as run:
+        assert not run.rank(0).certificate.complete
+
+
 def test_a_file_that_may_not_grow_is_one_warning(tmp_path: Path) -> None:
     child = start(
         """
@@ -125,12 +147,13 @@ def test_a_file_that_may_not_grow_is_one_warning(tmp_path: Path) -> None:
     assert errors.count("trueline stopped recording, the program goes on") == 1, errors
 
 
+@pytest.mark.filterwarnings("ignore:.*autocast:FutureWarning")  # torch 2.4 says it of its own checkpoints
 def test_a_folder_that_cannot_be_written_is_one_warning(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     capture = trueline.capture(tmp_path / "file" / "run")
     with pytest.warns(RuntimeWarning, match="records nothing, the program goes on") as caught:
         captured = train("mixed", capture)
-    assert len(caught) == 1
+    assert [warning.category for warning in caught].count(RuntimeWarning) == 1
     assert train("mixed").differences(captured) == []
 
 
@@ -226,13 +249,11 @@ def test_truncated_tensor_files_are_said(run: Path) -> None:
     (file,) = run.glob("rank0/*.safetensors")
     with open(file, "r+b") as handle:
         handle.truncate(file.stat().st_size - 1000)
-    reader = open_run(run).rank(0)
-    record = list(reader.trace())[-1].outputs[0]
-    with pytest.raises(CorruptRunError, match="truncated"):
-        reader.tensor(record)
+    with pytest.raises(CorruptRunError, match="bytes of at least"):
+        open_run(run).rank(0)
     file.unlink()
     with pytest.raises(CorruptRunError, match="cannot read"):
-        open_run(run).rank(0).tensor(record)
+        open_run(run).rank(0)
 
 
 def test_nothing_waits_for_ever(tmp_path: Path) -> None:

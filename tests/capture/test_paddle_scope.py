@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import types
 from pathlib import Path
@@ -154,13 +155,29 @@ def test_targets_from_a_file(key: str, fused: Any, tmp_path: Path) -> None:
     assert [call.api for call in found] == ["fusion_library.fused", "paddle._C_ops.exp"]
 
 
+def test_a_target_is_found_when_the_program_imports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of names has nothing imported."""
+    (tmp_path / "late_library.py").write_text("def fused(x, y):\n    return x * y + 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    x = paddle.ones([2])
+
+    def program() -> None:
+        assert "late_library" not in sys.modules
+        import late_library
+
+        late_library.fused(x, x)
+
+    found = calls(tmp_path, program, targets=["late_library.fused"])
+    assert [call.api for call in found] == ["late_library.fused"]
+
+
 def test_a_target_that_is_not_there_is_said(fused: Any, tmp_path: Path) -> None:
     with pytest.warns(RuntimeWarning, match="fusion_library has no 'missing'"):
         reader = captured(tmp_path, lambda: None, targets=["fusion_library.missing"])
     assert list(reader.certificate.not_recorded) == ["target fusion_library.missing: fusion_library has no 'missing'"]
     with pytest.warns(RuntimeWarning, match="it is not a function"):
         captured(tmp_path, lambda: None, targets=["fusion_library.Thing"])
-    with pytest.warns(RuntimeWarning, match="there is no module 'nowhere_at_all'"):
+    with pytest.warns(RuntimeWarning, match="the program imported no module of its name"):
         captured(tmp_path, lambda: None, targets=["nowhere_at_all.function"])
 
 

@@ -13,7 +13,9 @@ paddle = pytest.importorskip("paddle")
 
 from tests.capture.paddle_capturing import captured  # noqa: E402 - only where paddle is
 from trueline.dtypes import DTYPES  # noqa: E402
+from trueline.frameworks.paddle.flatten import device_name, place_of  # noqa: E402
 from trueline.frameworks.paddle.reading import to_host  # noqa: E402
+from trueline.frameworks.paddle.tensors import TensorDesk  # noqa: E402
 from trueline.numerics import cpu  # noqa: E402
 from trueline.records import Call, Statistics, TensorRecord  # noqa: E402
 from trueline.store import RankReader  # noqa: E402
@@ -163,6 +165,28 @@ def test_modes_keep_what_they_say(tmp_path: Path) -> None:
     assert [record.statistics is not None for record in records.values()] == [False, True, True, True]
     assert [record.digest is not None for record in records.values()] == [False, False, True, True]
     assert [record.stored for record in records.values()] == [False, False, False, True]
+
+
+def test_memory_that_a_call_gave_to_a_tensor_was_written_by_it() -> None:
+    """Its version counter says nothing of that; Paddle 3.0 gives a compiled function such tensors to fill."""
+    empty, filled = paddle.base.core.eager.Tensor(), paddle.ones([2])
+    before = TensorDesk.versions(None, [empty, filled])
+    filled._share_buffer_to(empty)
+    after = TensorDesk.versions(None, [empty, filled])
+    assert before[0] != after[0] and before[1] == after[1]
+
+
+def test_a_tensor_that_never_had_memory_lies_on_the_cpu() -> None:
+    """Paddle 3.0 raises of its place; a compiled function is given such tensors for what it leaves behind."""
+
+    class Nowhere:
+        @property
+        def _place_str(self) -> str:
+            raise RuntimeError("Tensor not initialized yet when DenseTensor::place() is called.")
+
+    assert device_name(place_of(Nowhere())) == "cpu"
+    assert device_name(place_of(paddle.ones([1]))) == device_name(paddle.ones([1]).place)
+    assert device_name(place_of(paddle.base.core.eager.Tensor())) == "cpu"
 
 
 def test_sparse_tensors_are_said_not_to_be_read(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import paddle.nn.functional as F  # noqa: E402 - only where Paddle is
 
 from trueline.diagnose.overflow import overflow  # noqa: E402
 from trueline.diagnose.watching import OverflowWatch, watch  # noqa: E402
+from trueline.frameworks.paddle.light_calls import LightWatch  # noqa: E402
 from trueline.overflows import EventKind, Nature, OverflowKind  # noqa: E402
 from trueline.records import Phase  # noqa: E402
 
@@ -148,6 +150,18 @@ def test_a_loss_scaler_may_probe(
     assert watching.counts["overflows"] == 0, [event.message for event in watching.events]
     assert watching.counts["meant"] > 0
     assert capsys.readouterr().err == ""
+
+
+def test_what_a_scaler_found_is_seen_where_dtypes_are_equal_but_not_the_same() -> None:
+    """Until Paddle 3.2 a tensor makes its dtype anew whenever it is asked."""
+
+    class Flag:
+        dtype = type("Alike", (), {"__eq__": lambda self, other: other == paddle.bool})()
+        numpy = staticmethod(lambda: np.array([True]))
+
+    watching = SimpleNamespace(found_inf=False)
+    LightWatch._unscaled(watching, [paddle.ones([2]), Flag()])
+    assert watching.found_inf is True
 
 
 def test_training_is_the_same_to_the_last_bit(tmp_path: Path) -> None:

@@ -331,6 +331,16 @@ def test_compiled_regions_show_their_border(backend: str, made: str, tmp_path: P
     assert forwards(calls, "Tensor.mul") and forwards(calls, "Tensor.sum")
 
 
+def test_the_way_into_every_module_is_not_that_into_compiled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled modules of torch 2.4 are called as all are: a splice there would make each module a region."""
+    from torch._dynamo.eval_frame import OptimizedModule
+
+    if "__call__" in vars(OptimizedModule):
+        assert regions.compiled_modules() == [vars(OptimizedModule)["__call__"]]
+        monkeypatch.delattr(OptimizedModule, "__call__")
+    assert regions.compiled_modules() == []
+
+
 def test_compiled_functions_are_found_however_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the code that torch makes them from, or, should it hide that, among all objects."""
     compiled = [torch.compile(lambda x: x + 1, backend="eager"), torch.compile(backend="eager")(lambda x: x * 2)]

@@ -12,6 +12,8 @@ import pytest
 
 from tests.cli.runs import write_net
 from trueline.cli.main import main
+from trueline.records import Certificate
+from trueline.store import RankReader
 
 
 @pytest.fixture
@@ -20,6 +22,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str,
     asked: list[tuple[list[str], dict[str, Any]]] = []
 
     def run_command(argv: list[str], options: dict[str, Any]) -> int:
+        Path(options.pop("told")).write_text("imported\n", encoding="utf-8")
         asked.append((argv, options))
         return {"fine": 0, "killed": -9}.get(argv[0], 7)
 
@@ -49,8 +52,11 @@ def test_all_options_are_passed_on(launched: list[Any]) -> None:
     }  # fmt: skip
 
 
-def test_what_was_recorded_is_said(launched: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_recorded_is_said(
+    launched: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = write_net(tmp_path / "run")
+    monkeypatch.setattr(RankReader, "certificate", Certificate(calls={"api forward": 3}))
     assert main(["capture", "--out", str(run), "--json", "--", "fine"]) == 0
     captured = capsys.readouterr()
     assert f"trueline: recorded {run}" in captured.err

@@ -10,6 +10,7 @@ import pytest
 
 from trueline.cli import machine
 from trueline.cli.main import main
+from trueline.frameworks.torch import gate
 
 
 def test_this_machine_is_ready(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,6 +48,34 @@ def test_no_framework_is_imported() -> None:
     before = set(sys.modules)
     machine.examine()
     assert not {"torch", "paddle", "triton"} & (set(sys.modules) - before)
+
+
+@pytest.mark.parametrize(
+    ("way", "state", "detail"),
+    [
+        (gate.Way(True, "verified with torch 2.13.0 and Python 3.11"), "ok", "fast (verified with torch 2.13.0"),
+        (gate.Way(False, "switched off by TRUELINE_NO_KERNELS"), "missing", "portable (switched off by"),
+        (gate.Way(False, "its trial failed", "AttributeError: gone"), "broken", "in Python: AttributeError: gone"),
+    ],
+)
+def test_which_way_captures_take_is_said(
+    way: gate.Way, state: str, detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "way", lambda: way)
+    monkeypatch.setattr(machine, "FRAMEWORKS", {"torch": ("2.4", ("numpy",))})
+    monkeypatch.setattr(machine, "find_spec", lambda name: object())
+    monkeypatch.setattr(machine, "_paddle_plugins", list)
+    (check,) = [check for check in machine.examine() if check.name == "capture of torch"]
+    assert check.state == state and detail in check.detail
+
+
+def test_a_torch_that_captures_break_with_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr(gate, "way", lambda: gate.Way(False, "its trial failed", "AttributeError: gone"))
+    assert main(["doctor"]) == 1
+    assert "not ready: capture of torch" in capsys.readouterr().out
 
 
 def test_versions_compare_as_numbers() -> None:

@@ -108,7 +108,8 @@ def test_modules_of_another_name_are_matched_by_operator_and_shape(tmp_path: Pat
     assert rows(found) == [(0, 0, Match.RENAMED), (1, 1, Match.RENAMED)]
 
 
-def test_several_calls_against_one(tmp_path: Path) -> None:
+def test_several_calls_against_one_are_no_counterparts(tmp_path: Path) -> None:
+    """What they compute together is a region; which of them stands for which nobody can say."""
     head, tail = call("torch.relu"), call("torch.exp")
     steps = [
         call("torch.matmul", inputs=(X, W), shape=(4, 4)),
@@ -119,8 +120,8 @@ def test_several_calls_against_one(tmp_path: Path) -> None:
     fused = call("torch.nn.functional.scaled_dot_product_attention", inputs=(X, X, X))
     found, reference, candidate = aligned(tmp_path, [head, *steps, tail], [head, fused, tail])
     pairs = [row for row in rows(found) if row[0] >= 0 and row[1] >= 0]
-    assert [(row[0], row[1]) for row in pairs] == [(0, 0), (4, 1), (5, 2)]
-    assert [row[2] for row in rows(found)].count(Match.MISSING) == 3
+    assert [(row[0], row[1]) for row in pairs] == [(0, 0), (5, 2)]
+    assert [row[2] for row in rows(found)].count(Match.MISSING) == 4
     assert pair_leaves(found, reference, candidate).output.any()
 
 

@@ -13,6 +13,7 @@ from trueline.overflows import Nature, OverflowKind, OverflowReport
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import trueline  # noqa: E402
 
@@ -178,11 +179,11 @@ def test_a_bad_parameter_and_a_bad_batch_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_is_wrong_is_abnormal(tmp_path: Path) -> None:
-    class Wrong(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    class Wrong(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = function(*args, **(kwargs or {}))
-            if function is torch.Tensor.exp:
-                result.data.view(-1)[0] = INFINITY
+            if function is torch.ops.aten.exp.default:
+                result.view(-1)[0] = INFINITY
             return result
 
     with Wrong(), trueline.capture(tmp_path / "run", data="tensors"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from tests.diagnose.test_compare_runs import compare, program
 from tests.helpers.synthetic import Spec, array
 from trueline.diagnose import Comparison, compare_runs
+from trueline.errors import CorruptRunError
 
 
 def position_of(report: Comparison, name: str) -> int:
@@ -106,3 +109,26 @@ def test_what_two_frameworks_lay_out_differently_is_turned(tmp_path: Path) -> No
             tensor = report.calls[position].tensors[place]
             assert tensor.reference is not None and tensor.candidate is not None
             assert candidate.shape == tensor.candidate.shape and np.allclose(reference, candidate, atol=1e-4)
+
+
+@pytest.mark.parametrize("side", ["reference", "candidate"])
+def test_what_is_damaged_is_no_reason_but_an_error(side: str, tmp_path: Path) -> None:
+    """Where a tensor is first read to replay a call, too."""
+    pytest.importorskip("torch")
+    with compare(tmp_path, program(), program(fault="layers.1.matmul")) as report:
+        runs = {"reference": report.reference.path, "candidate": report.candidate.path}
+    flip(runs[side] / "rank0")
+    with pytest.raises(CorruptRunError, match=r"tensors-00000\.safetensors: tensor \d+ in it is not what was recorded"):
+        compare_runs(runs["reference"], runs["candidate"]).close()
+
+
+def flip(rank: Path) -> None:
+    """Changes one bit of each tensor that was kept."""
+    with closing(sqlite3.connect(rank / "calls.db")) as database:
+        kept = database.execute("SELECT file, offset FROM bytes WHERE nbytes > 0").fetchall()
+    for file, offset in kept:
+        with open(rank / f"tensors-{file:05d}.safetensors", "r+b") as stream:
+            stream.seek(offset)
+            (first,) = stream.read(1)
+            stream.seek(offset)
+            stream.write(bytes([first ^ 1]))

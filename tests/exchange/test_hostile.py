@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -217,7 +216,8 @@ def test_memory_stays_bounded(run: Path, tmp_path: Path) -> None:
     export_run(run, tmp_path / "dump", format="msprobe")
     edit_json(tmp_path / "dump" / MSPROBE, put(*FIRST, "shape", value=[1 << 38]))
     script = (
-        "import resource, sys\n"
+        "import atexit, resource, sys\n"
+        "atexit.register(lambda: print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))\n"
         "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
         "from trueline.cli import import_\n"
         "import_.run(import_.parser().parse(sys.argv[1:]))\n"
@@ -228,7 +228,7 @@ def test_memory_stays_bounded(run: Path, tmp_path: Path) -> None:
         check=False,
     )  # fmt: skip
     assert "ForeignFileError" in done.stderr and "MemoryError" not in done.stderr
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 4 << 20
+    assert int(done.stdout.rpartition("peak")[2]) < 1 << 20
 
 
 def test_what_is_no_dump(run: Path, tmp_path: Path) -> None:

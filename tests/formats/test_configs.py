@@ -159,6 +159,7 @@ def test_what_a_line_cannot_hold_is_said() -> None:
         ({"$object": "torch.memory_format", "text": "torch.load"}, "memory_format"),
         ({"$object": "torch._C.Generator", "text": "torch.strided"}, "Generator"),
         ({"$slice": [{"$t": 0}, None, None]}, "inside a slice"),
+        ({"$t": 1}, "tensor 1 .* not recorded"),
         ("a\"b'c", "both kinds of quotes"),
         ("a\nb", "line breaks"),
     ],

@@ -221,7 +221,11 @@ def _built() -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 @pytest.mark.parametrize("scope", SCOPES.values(), ids=SCOPES)
-def test_both_write_the_same(program: Program, scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_write_the_same(
+    program: Program, scope: Scope, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if scope is SCOPES["all levels"] and program in (several_outputs, twice):
+        request.applymarker(pytest.mark.xfail(reason="Python misses sums of gradients at level kernel", strict=True))
     program()  # what torch does but once must not be in one recording only
     fast, slow = [record(program, monkeypatch, extension=extension, scope=scope) for extension in (True, False)]
     assert fast.troubles == slow.troubles == []

@@ -100,3 +100,10 @@ def test_a_composite_computes_where_its_tensors_are(
     out = call(name, *(torch.empty(shape, device="meta") for shape in shapes), **rest)
     for one in out if isinstance(out, tuple) else (out,):
         assert one is None or one.device.type == "meta"
+
+
+def test_a_word_that_the_operator_does_not_know_is_refused() -> None:
+    scores, labels = torch.rand(4, 3), torch.zeros(4, 1, dtype=torch.long)
+    assert call("cross_entropy", scores, labels, reduction="sum").shape == ()
+    with pytest.raises(CannotExecute, match="reduction is 'nonsense'"):
+        call("cross_entropy", scores, labels, reduction="nonsense")

@@ -17,6 +17,7 @@ from trueline.errors import UsageError  # noqa: E402
 from trueline.frameworks.base import ArrayIn, CannotExecute, Executed  # noqa: E402
 from trueline.frameworks.torch.execute import TorchExecutor  # noqa: E402
 from trueline.frameworks.torch.execute_facts import tensor_float, with_device_defaults  # noqa: E402
+from trueline.frameworks.torch.rebuild import CPU, Setting, TorchMaker  # noqa: E402
 
 GELU = "torch.nn.functional.gelu"
 
@@ -366,3 +367,14 @@ def test_tf32_is_noted_where_its_switch_is_on(switched: bool) -> None:
                 assert tensor_float(api, "cpu") == ""
         finally:
             matmul.allow_tf32 = before
+
+
+@pytest.mark.parametrize("text", ["", "<torch._C.Generator object at 0x7f12ab>"])
+def test_another_generator_stands_in_for_one_that_was_given(text: str) -> None:
+    assert TorchMaker(Setting(CPU)).thing("torch._C.Generator", text) is None
+
+
+@pytest.mark.parametrize("text", ["torch.os", "<torch._C.Generator object at 0x7f12ab>; import os"])
+def test_what_says_otherwise_is_no_generator(text: str) -> None:
+    with pytest.raises(CannotExecute, match="was not recorded in full"):
+        TorchMaker(Setting(CPU)).thing("torch._C.Generator", text)

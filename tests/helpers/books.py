@@ -28,3 +28,9 @@ class Blank:
             calls, visits = source()
             self.calls += np.frombuffer(calls, dtype=np.int64).tolist()
             self.visits += np.frombuffer(visits, dtype=np.int64).tolist()
+
+    def wait_for_room(self) -> None:
+        """There is always room."""
+
+    def model_enters(self, *, trains: bool) -> None:
+        """Nothing ends here."""

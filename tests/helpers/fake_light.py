@@ -117,6 +117,9 @@ class FakeAdapter:
     def version(self) -> str:
         return "0"
 
+    def way(self) -> str:
+        return "portable (a fake)"
+
     def devices(self) -> list[str]:
         return ["cpu"]
 

@@ -327,6 +327,14 @@ def _dirty(counts: list[int]) -> None:
         del held
 
 
+def is_in_this_paddle(api: str) -> bool:
+    """Whether the installed version has a function of this name; the mapping is that of the newest."""
+    try:
+        return bool(paddle_function(api))
+    except AttributeError:
+        return False
+
+
 def paddle_function(api: str) -> Callable[..., Any]:
     """The function of a name; a property is a function of its tensor."""
     if api.startswith("composite."):

@@ -117,6 +117,8 @@ class FakeStarted:
     pid = 0
     peak_bytes = 5
     killed = False
+    left = printed = left_out = 0
+    lost = ""
 
     def poll(self) -> int | None:
         return -9 if self.killed else None

@@ -53,6 +53,12 @@ def do(payload: dict[str, Any], seen: list[Any]) -> Any:
         pieces = []
         while True:
             pieces.append(os.urandom(1000) * 100)
+    elif what in ("grow", "grow and hang"):  # as on a machine that is slow to give memory
+        grown = []
+        while what == "grow" or len(grown) < 3:
+            grown.append(b"x" * 40_000_000)
+            time.sleep(payload["rest"])
+        time.sleep(60)
     elif what == "attach":
         return Answer([payload["value"]], '{"long":"text"}')
     elif what == "exit":

@@ -16,6 +16,7 @@ import pytest
 
 from trueline.cases import Status
 from trueline.errors import UsageError
+from trueline.replay import tasks
 from trueline.replay.board import IDLE, Board
 from trueline.replay.pool import Done, Job, Pool, WorkerError, Written
 
@@ -106,6 +107,18 @@ def test_memory_is_watched_where_limits_on_allocation_do_not_hold() -> None:
     assert done["1"].outcome.status is Status.OUT_OF_MEMORY
     assert "0.3 GB" in done["1"].outcome.reason
     assert done["2"].outcome is None
+
+
+def test_what_takes_memory_slowly_ends_at_the_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever limit a busy machine comes to first; what takes no more is still ended after its time."""
+    monkeypatch.setattr(tasks, "_SHORTEST_LIMIT", 0.5)
+    whats = ["good", "grow", "grow and hang"]
+    jobs = [Job(what, {"do": what, "rest": 0.2}, seconds=0.001) for what in whats]
+    with Pool(MAKER, {}, workers=1, timeout=60, memory=400_000_000) as pool:
+        done = {one.key: one.outcome for one in pool.run(jobs)}
+    grown, hung = done["grow"], done["grow and hang"]
+    assert grown is not None and (grown.status, grown.seconds > 1.0) == (Status.OUT_OF_MEMORY, True)
+    assert hung is not None and (hung.status, "within 0.5 s" in hung.reason) == (Status.TIMED_OUT, True)
 
 
 def unlimited(setup: dict[str, Any], announce: Any) -> Any:

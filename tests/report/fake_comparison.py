@@ -15,9 +15,11 @@ from trueline.dtypes import dtype_named
 from trueline.records import (
     Call,
     CallComparison,
+    Certificate,
     Frame,
     Level,
     Measurement,
+    ObservableComparison,
     Origin,
     Phase,
     Role,
@@ -45,8 +47,14 @@ INFO = RunInfo(
 )  # fmt: skip
 
 
+def _reader(number: int) -> Any:
+    return SimpleNamespace(certificate=Certificate())
+
+
+
 def run(name: str, ranks: tuple[int, ...] = (0,)) -> Any:
-    return SimpleNamespace(path=Path("runs") / name, info=replace(INFO, world_size=len(ranks)), ranks=ranks)
+    info = replace(INFO, world_size=len(ranks))
+    return SimpleNamespace(path=Path("runs") / name, info=info, ranks=ranks, rank=_reader)
 
 
 def statistics(shift: float = 0.0) -> Statistics:
@@ -71,6 +79,26 @@ def tensor(role: Role, path: str, distance: float | None, limit: float | None, v
         role, path, record, other, verdict, "within the limit" if verdict is Verdict.PASS else "beyond the limit",
         distance, False, limit, None if distance is None else measurement(distance),
     )  # fmt: skip
+
+
+def observables(wrong: bool) -> list[ObservableComparison]:
+    """Two steps of a loss and the gradients of two parameters, and a parameter that the programs begin with."""
+    found = []
+    for step in range(2):
+        for kind, name, distance in (
+            ("loss", "loss", 2e-3), ("gradient", "layers.0.weight", 3e-2), ("gradient", "layers.1.weight", 1e-2),
+            ("parameter", "layers.0.weight", 0.0),
+        ):  # fmt: skip
+            record = TensorRecord(Role.OUTPUT, name, 1, "float32", (4,), (1,), "cpu", statistics=statistics())
+            fails = wrong and step == 1 and distance > 0
+            found.append(
+                ObservableComparison(
+                    kind, name, step, 0, record, record, Verdict.FAIL if fails else Verdict.PASS,
+                    "follows from the origin" if fails else "within a few roundings",
+                    distance if fails else distance * 1e-5,
+                )
+            )  # fmt: skip
+    return found
 
 
 class Calls(Sequence[CallComparison]):
@@ -118,6 +146,8 @@ class FakeComparison:
         self.notes = ["torch 2.12.0 and 2.13.0 are compared"]
         self.unmatched: Any = {"extra": 1, "missing": 0, "ranks": {0: {"extra": 1, "missing": 0}}}
         self.missing_ranks: Any = {"reference": (), "candidate": ()}
+        self.observables: Any = observables(fault is not None)
+        self.too_little: Any = []
         self._columns = self._make_columns()
         self.calls = Calls(self)
 

@@ -81,7 +81,7 @@ def test_a_kept_script_is_offered(tmp_path: Path) -> None:
     info, results = fake_check()
     script = tmp_path / "failures" / results[9].case.key / "repro.py"
     script.parent.mkdir(parents=True)
-    script.touch()
+    script.write_text("print()\n", encoding="utf-8")
     data = check_page_data(info, results, folder=tmp_path)
     assert data["details"]["9"]["repro"] == f"python {script}"
     assert data["details"]["0"]["repro"] == ""

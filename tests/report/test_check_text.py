@@ -102,7 +102,7 @@ def test_next_is_the_script_of_the_failure_where_it_was_kept(tmp_path: Path) -> 
     assert "--out check --save-failures" in text_of(info, results)
     script = tmp_path / "failures" / failures_of(results)[0].case.key / "repro.py"
     script.parent.mkdir(parents=True)
-    script.touch()
+    script.write_text("print()\n", encoding="utf-8")
     text = text_of(info, results, folder=tmp_path)
     assert f"python {script}" in text and "--save-failures" not in text
     assert f"trueline report {tmp_path} --html check.html" in text

@@ -39,12 +39,22 @@ def test_ptdbg_columns_come_first_and_in_order() -> None:
 
 def test_one_row_per_tensor_with_both_sides() -> None:
     rows = rows_of(FakeComparison(size=20, fault=9))
-    assert len(rows) == 40
+    assert len([row for row in rows if row["Call"] != "N/A"]) == 40
     origin = next(row for row in rows if row["Verdict"] == "FAIL")
     assert origin["NPU Name"] == origin["Bench Name"] == "Functional_gelu_1_backward_output.0"
     assert (origin["Distance"], origin["Limit"], origin["Victim"]) == ("0.00013", "8.7e-07", "no")
     assert origin["Npu Tensor Shape"] == "[8, 16, 32]"
     assert origin["Source"] == "model.py:41 in forward"
+
+
+def test_what_the_programs_give_away_stands_below_the_calls() -> None:
+    rows = rows_of(FakeComparison(size=20, fault=9))[40:]
+    assert [row["NPU Name"] for row in rows[:4]] == [
+        "loss:loss", "gradient:layers.0.weight", "gradient:layers.1.weight", "parameter:layers.0.weight",
+    ]  # fmt: skip
+    wrong = [row for row in rows if row["Verdict"] == "FAIL"]
+    assert {row["Step"] for row in wrong} == {"1"} and {row["Victim"] for row in wrong} == {"yes"}
+    assert len(rows) == 8 and {row["Call"] for row in rows} == {"N/A"}
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def report(comparison: FakeComparison) -> Any:
 
 def test_whole_comparison_is_there() -> None:
     content = report(FakeComparison(fault=150))
-    assert (content["format"], content["version"], content["verdict"]) == ("trueline-comparison", 1, "FAIL")
+    assert (content["format"], content["version"], content["verdict"]) == ("trueline-comparison", 2, "FAIL")
     assert content["origin"]["call"]["name"] == "torch.nn.functional.gelu.18.backward"
     assert content["origin"]["call"]["source"] == "model.py:41 in forward"
     assert content["origin"]["confirmed"] is True

@@ -10,9 +10,10 @@ import pytest
 from tests.report.fake_comparison import FakeComparison
 from trueline.records import Verdict
 from trueline.report.blocks import Fields, Paragraph, Row, Span, Table
+from trueline.report.origin_wording import why
 from trueline.report.terminal import plain, visible, write
 from trueline.report.text import comparison_blocks, divergent_positions
-from trueline.report.wording import number, size, why
+from trueline.report.wording import number, size
 
 
 def text_of(comparison: FakeComparison, **options: object) -> str:
@@ -29,18 +30,19 @@ def test_origin_tells_source_numbers_and_proof() -> None:
     assert "model.py:41 in forward" in text
     assert "output differs by 1.3e-04" in text
     assert "confirmed by replaying" in text
-    assert "trueline show runs/bad torch.nn.functional.gelu.18.backward --step 1" in text
+    for run in ("good", "bad"):
+        assert f"trueline show runs/{run} torch.nn.functional.gelu.18.backward --step 1" in text
 
 
-def test_table_names_origin_and_victims_and_says_how_many_are_left() -> None:
+def test_table_names_the_origin_and_what_follows_and_says_how_many_are_left() -> None:
     comparison = FakeComparison(fault=150)
     text = text_of(comparison, rows=3)
     assert "FAIL, origin" in text
-    assert text.count("victim") == 2
+    assert text.count("PASS, follows") == 2 and "victim" not in text
     assert f"and {len(divergent_positions(comparison)) - 3:,} more" in text
 
 
-def test_victims_are_dimmed_and_the_origin_is_not() -> None:
+def test_what_follows_is_dimmed_and_the_origin_is_not() -> None:
     (table,) = [block for block in comparison_blocks(FakeComparison(fault=150)) if isinstance(block, Table)]
     assert table.rows[0].style == "bad"
     assert {row.style for row in table.rows[1:]} == {"dim"}
@@ -58,7 +60,9 @@ def test_clean_comparison_counts_what_was_not_compared() -> None:
 def test_stats_run_names_the_command_that_keeps_tensors() -> None:
     text = text_of(FakeComparison(fault=150, mode="stats"))
     assert "not confirmed: a replay needs the tensors, these Runs hold stats" in text
-    assert "trueline capture --out runs/bad-tensors --data tensors --steps 1 -- python train.py --lr 1e-3" in text
+    for run in ("good", "bad"):
+        kept = f"--out runs/{run}-tensors --data tensors --steps 1"
+        assert f"trueline capture {kept} -- python train.py --lr 1e-3" in text
 
 
 def test_unmatched_calls_and_notes_are_said() -> None:
@@ -123,7 +127,9 @@ def test_runs_that_part_without_a_fault_are_a_warning_with_a_place() -> None:
         verdict = Verdict.WARN
 
     place = "torch.nn.functional.gelu.18.backward in encoder.layers.2.mlp"
-    assert text_of(Parting(fault=150)).startswith(f"WARN  396 calls compared, none wrong; the Runs part in {place}")
+    text = text_of(Parting(fault=150))
+    assert text.startswith(f"WARN  {place} deserves a look first; 396 calls compared, none wrong")
+    assert "follow" not in text
 
 
 def test_module_without_letters_is_told_by_its_class() -> None:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
-import zlib
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.helpers.synthetic import Bits, Spec, array, write_run
+from trueline.cli.main import main
 from trueline.errors import CorruptRunError, NotARunError, RunVersionError, UsageError
-from trueline.records import Level, Phase
+from trueline.records import Level, Phase, StateMoment
+from trueline.report.call_numbers import call_numbers
 from trueline.store import open_run
-from trueline.store.columns import CALL_COLUMNS, NONE, Batch, Payload
+from trueline.store.columns import CALL_COLUMNS, NONE, STATE, STATE_PREFIX, Batch, Payload
 from trueline.store.finish import finish_rank
-from trueline.store.journal import MAGIC, JournalWriter, read_frames
+from trueline.store.journal import MAGIC, DamagedJournal, JournalWriter, read_frames
+from trueline.store.seal import seal_database, sealed_text
 from trueline.store.segments import SegmentWriter
 from trueline.store.writer import RankWriter, write_run_info
 
@@ -32,8 +36,8 @@ def run(tmp_path: Path) -> Path:
     return write_run(tmp_path / "run", SPECS)
 
 
-def unfinished(run: Path, frames: int | None = None) -> Path:
-    """Puts a Run back to where its program was killed: journal instead of database, with so many frames."""
+def unfinished(run: Path, *more: tuple[bytes, bytes]) -> Path:
+    """Puts a Run back to where its program was killed: journal instead of database, with more frames at its end."""
     folder = run / "rank0"
     specs = run.parent / "again"
     writer = RankWriter(specs, 0)
@@ -43,7 +47,7 @@ def unfinished(run: Path, frames: int | None = None) -> Path:
         names = {"names": [[0, "torch.sin"]]} if number == 0 else {}
         writer.submit(Batch(definitions=names, calls=calls))
     writer.drain()
-    kept = list(read_frames(specs / "rank0" / "journal.bin"))[:frames]
+    kept = [*read_frames(specs / "rank0" / "journal.bin"), *more]
     shutil.rmtree(folder)
     folder.mkdir()
     journal = JournalWriter(folder / "journal.bin")
@@ -148,12 +152,47 @@ def test_a_journal_that_was_cut_gives_what_is_whole(lost: int, run: Path) -> Non
     assert reader.certificate.calls == {"api forward": reader.call_count}
 
 
-def test_a_journal_with_a_wrong_bit_gives_what_came_before(run: Path) -> None:
+@pytest.mark.parametrize("place", [-40, -120, 25, 300])
+def test_a_journal_with_a_wrong_bit_is_refused_and_says_what_can_be_read(place: int, run: Path) -> None:
     journal = unfinished(run)
     content = bytearray(journal.read_bytes())
-    content[-40] ^= 1
+    content[place] ^= 1
     journal.write_bytes(content)
-    assert open_run(run).rank(0).call_count == 4
+    with pytest.raises(CorruptRunError, match=r"journal\.bin: it is damaged at byte \d+.*truncate -s") as caught:
+        open_run(run).rank(0)
+    found = re.search(r"truncate -s (\d+)", str(caught.value))
+    assert found is not None
+    os.truncate(journal, int(found[1]))
+    assert open_run(run).rank(0).call_count < 5
+
+
+@pytest.mark.parametrize("change", ["lost", "doubled", "exchanged"])
+def test_a_journal_whose_frames_are_not_in_their_order_is_refused(change: str, run: Path) -> None:
+    journal = unfinished(run)
+    content = journal.read_bytes()
+    pieces, place = [content[: len(MAGIC)]], len(MAGIC)
+    for _, payload in read_frames(journal):
+        pieces.append(content[place : place + 13 + len(payload)])
+        place += len(pieces[-1])
+    orders = {"lost": [0, 1, 2, 4, 5], "doubled": [0, 1, 2, 2, 3, 4, 5], "exchanged": [0, 1, 3, 2, 4, 5]}
+    journal.write_bytes(b"".join(pieces[number] for number in orders[change]))
+    with pytest.raises(CorruptRunError, match="damaged at byte"):
+        open_run(run).rank(0)
+
+
+def test_a_journal_with_zeros_behind_it_lost_its_power(run: Path) -> None:
+    journal = unfinished(run)
+    with open(journal, "ab") as file:
+        file.write(bytes(5000))
+    assert open_run(run).rank(0).call_count == 5
+
+
+def test_a_journal_of_another_rank_is_refused(run: Path) -> None:
+    journal = unfinished(run)
+    (run / "rank1").mkdir()
+    shutil.copy(journal, run / "rank1" / "journal.bin")
+    with pytest.raises(CorruptRunError, match="that of rank 0"):
+        open_run(run).rank(1)
 
 
 @pytest.mark.parametrize("content", [b"", MAGIC[:7], MAGIC])
@@ -165,6 +204,88 @@ def test_a_program_killed_at_once_leaves_an_empty_run(content: bytes, run: Path)
     assert not reader.certificate.complete
 
 
+def test_a_journal_without_its_first_line_was_cut_where_tensors_were_written_behind_it(run: Path) -> None:
+    journal = unfinished(run)
+    journal.write_bytes(b"")
+    (journal.parent / "tensors-00000.safetensors").write_bytes(bytes(100))
+    with pytest.raises(CorruptRunError, match=r"journal\.bin: it was cut before its first line"):
+        open_run(run).rank(0)
+
+
+def test_numbers_of_layouts_need_not_be_consecutive(run: Path) -> None:
+    database = run / "rank0" / "calls.db"
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE visits SET layout = layout + 1000000000000")
+        connection.execute("UPDATE layouts SET id = id + 1000000000000")
+    seal_database(database)
+    trace = open_run(run).rank(0).trace()
+    assert trace.limits(trace.visits[:, 4]).tolist() == [pytest.approx(128.0)] * 4
+    numbers = call_numbers(trace)
+    assert np.isfinite(numbers["headroom"]).all()
+    assert main(["overflow", str(run)]) == 0
+
+
+def test_what_a_call_was_given_is_left_out_where_the_program_was_killed_before_the_call(run: Path) -> None:
+    layouts = json.dumps({"layouts": [[0, "float32", [3], [1], "cpu", 0]]}).encode()
+    visits = np.array([[4, 0, 0, 0, 0], [5, 0, 0, 1, 0]], dtype="<i8").tobytes()
+    unfinished(run, (b"D", layouts), (b"V", visits))
+    trace = open_run(run).rank(0).trace()
+    assert trace.visits.tolist() == [[4, 0, 0, 0, 0]]
+    assert [len(trace.visits_of(position)) for position in range(len(trace))] == [0, 0, 0, 0, 1]
+
+
+def test_a_tensor_that_was_kept_in_a_dtype_that_is_none(run: Path) -> None:
+    database = run / "rank0" / "calls.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE layouts SET dtype = 'sixteen'")
+    connection.close()
+    seal_database(database)
+    trace = open_run(run).rank(0).trace()
+    with pytest.raises(CorruptRunError, match=r"calls\.db: tensor 0 was kept in 'sixteen'"):
+        trace.call(0)
+
+
+def with_state(run: Path, moment: str) -> Path:
+    """Adds a state to a Run: a tensor that its calls have seen, by a name."""
+    database = run / "rank0" / "calls.db"
+    row = dict.fromkeys(CALL_COLUMNS, NONE) | {"id": 99, "level": STATE, "phase": 0, "nth": 0, "step": 0, "thread": 0}
+    row |= {"api": 99, "arguments": 99}
+    with sqlite3.connect(database) as connection:
+        connection.execute("INSERT INTO names VALUES (99, ?)", (STATE_PREFIX + moment,))
+        connection.execute("INSERT INTO trees VALUES (99, ?)", (json.dumps({"outputs": {"$t": 0}}),))
+        connection.execute(f"INSERT INTO calls VALUES ({', '.join('?' * len(row))})", list(row.values()))
+        connection.execute("INSERT INTO visits SELECT 99, 0, role, tensor, layout FROM visits LIMIT 1")
+    connection.close()
+    seal_database(database)
+    return run
+
+
+def test_a_run_of_before_there_were_states(run: Path) -> None:
+    database = run / "rank0" / "calls.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE meta SET value = '2' WHERE key = 'format_version'")
+    connection.close()
+    seal_database(database)
+    head = {**json.loads((run / "run.json").read_text()), "format_version": 2}
+    (run / "run.json").write_text(sealed_text(head))
+    with open_run(run) as opened:
+        trace = opened.rank(0).trace()
+        assert opened.info.format_version == 2
+        assert (trace.states, len(trace.state_visits), len(trace)) == ((), 0, 2)
+    assert main(["compare", str(run), str(run)]) == 0
+
+
+def test_a_state_has_a_moment_that_is_known(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (state,) = open_run(with_state(run, "left")).rank(0).trace().states
+    assert (state.moment, state.call, list(state.values)) == (StateMoment.LEFT, 99, ["outputs"])
+    strange = with_state(write_run(run.parent / "strange", SPECS), "resting")
+    with pytest.raises(CorruptRunError, match="row 99 of calls is a state at no known moment"):
+        _ = open_run(strange).rank(0).trace().states
+    assert main(["compare", str(run), str(strange)]) == 2
+    said = capsys.readouterr().err
+    assert "row 99 of calls is a state at no known moment" in said and "Traceback" not in said
+
+
 def test_a_foreign_journal(run: Path) -> None:
     journal = unfinished(run)
     journal.write_bytes(b"something else altogether\n" * 10)
@@ -173,10 +294,8 @@ def test_a_foreign_journal(run: Path) -> None:
 
 
 def test_a_journal_of_a_kind_that_is_not_known(run: Path) -> None:
-    journal = unfinished(run)
-    with open(journal, "ab") as file:
-        file.write(b"?" + (3).to_bytes(4, "little") + zlib.crc32(b"abc").to_bytes(4, "little") + b"abc")
-    with pytest.raises(CorruptRunError, match="journal"):
+    unfinished(run, (b"?", b"abc"))
+    with pytest.raises(CorruptRunError, match=r"journal\.bin.*kind b'\?'"):
         open_run(run).rank(0)
 
 
@@ -191,10 +310,8 @@ def test_a_killed_run_on_a_disk_that_cannot_be_written(run: Path, monkeypatch: p
 
 
 def test_finishing_leaves_no_draft(run: Path) -> None:
-    journal = unfinished(run)
-    with open(journal, "ab") as file:
-        file.write(b"?" + (3).to_bytes(4, "little") + zlib.crc32(b"abc").to_bytes(4, "little") + b"abc")
-    with pytest.raises(KeyError):
+    journal = unfinished(run, (b"?", b"abc"))
+    with pytest.raises(DamagedJournal):
         finish_rank(journal.parent, 0)
     assert os.listdir(journal.parent) == ["journal.bin"]
 
@@ -293,7 +410,8 @@ def test_pages_in_the_middle_that_are_damaged(tmp_path: Path) -> None:
     for start in range(8 * 4096, len(content) - 4096, 4096):
         content[start : start + 64] = b"\xa5" * 64
     file.write_bytes(content)
-    with pytest.raises(CorruptRunError, match=r"calls.db is damaged"):
+    seal_database(file)
+    with pytest.raises(CorruptRunError, match=r"calls.db: it is damaged"):
         list(open_run(run).rank(0).trace())
 
 

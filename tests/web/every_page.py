@@ -159,6 +159,7 @@ def _of_checks(home: Path) -> Iterator[Kind]:
     from benchmarks.view_ledger import make_ledger
 
     from trueline.campaign import load_check
+    from trueline.store.seal import seal_database
     from trueline.web import check_page
 
     folder = make_ledger(home / "check", 120)
@@ -170,6 +171,7 @@ def _of_checks(home: Path) -> Iterator[Kind]:
             (name, IMAGE, name),
         )
     ledger.close()
+    seal_database(folder / "ledger.db")
 
     def write(stream: TextIO) -> None:
         report = load_check(folder)

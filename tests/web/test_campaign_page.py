@@ -28,13 +28,13 @@ from trueline.campaign.overview import Progress
 from trueline.campaign.shelf import Results, judge_name
 from trueline.cases import Case, CaseResult, CheckInfo, Ending
 from trueline.cli.main import main
-from trueline.errors import UsageError
+from trueline.errors import CorruptRunError, UsageError
 from trueline.groups import Group, Label, Look, Member, Opinion, Signature, Triage, as_plain
 from trueline.judge.checks import check_standard_named, judge_case
 from trueline.records import Verdict
 from trueline.replay.serial import case_to_json
 from trueline.report.check_cells import Dtypes
-from trueline.report.check_groups import groups_data, script_text
+from trueline.report.check_groups import groups_data
 from trueline.report.check_html import write_check_html
 from trueline.web import check_page as pages
 from trueline.web.check_page import CampaignView, Pace, check_page
@@ -489,12 +489,12 @@ def test_a_triage_reads_nothing_from_elsewhere(tmp_path: Path) -> None:
     triaged(folder, results, name="../../../secret")
     told = groups_data(folder, (), Dtypes(info))["groups"][0]
     assert told["script"] == "" and told["text"] == ""
-    link = folder / "link.py"
-    link.symlink_to(tmp_path / "secret" / "repro.py")
-    assert script_text(link, folder) == ""
-    for damage in ("[]", "{", '{"format": "trueline-triage", "groups": [{"name": 3}]}', '{"format": "other"}'):
+    for damage in ("[]", "{", '{"format": "trueline-triage", "groups": [{"name": 3}]}', '{"checksum": "0"}'):
         (folder / "triage" / "groups.json").write_text(damage)
-        assert groups_data(folder, (), Dtypes(info))["made"] is False
+        with pytest.raises(CorruptRunError, match=r"groups\.json"):
+            groups_data(folder, (), Dtypes(info))
+    (folder / "triage" / "groups.json").write_text('{"format": "other"}')
+    assert groups_data(folder, (), Dtypes(info))["made"] is False
 
 
 @needs_browser

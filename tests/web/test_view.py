@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.helpers.synthetic import Spec, array, write_run
 from tests.report.browser import Browser
 from tests.report.fake_comparison import FakeComparison
 from trueline.report import page_data
@@ -81,6 +85,58 @@ def test_the_command_serves_two_runs_until_it_is_interrupted(tmp_path: Path) -> 
         assert "tensors" in json.loads(opener.open(f"{url}data/detail?position=0", timeout=10).read())
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
+
+
+_BROWSER = """\
+import pathlib, sys, time, urllib.parse
+pathlib.Path("argv.txt").write_text("\\n".join(sys.argv[1:]))
+pathlib.Path("told").touch()
+time.sleep(20)
+"""
+
+
+def _arguments_of_all_processes() -> str:
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(place.read_bytes().decode("utf-8", "replace"))
+    return "\n".join(found)
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="no /proc on this system")
+def test_no_process_has_the_token_among_its_arguments(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", [Spec("torch.sin", [array(4)], [array(4)])])
+    (tmp_path / "browser.py").write_text(_BROWSER)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TMPDIR": str(tmp_path)}
+    environment["BROWSER"] = f"{sys.executable} {tmp_path / 'browser.py'} %s &"
+    words = [sys.executable, "-m", "trueline", "view", "run", "--json"]
+    with subprocess.Popen(
+        words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        token = url.rstrip("/").rpartition("/")[2]
+        try:
+            wait_for(tmp_path / "told")
+            assert len(token) > 20 and token not in _arguments_of_all_processes()
+            (given,) = (tmp_path / "argv.txt").read_text().splitlines()
+            file = Path(unquote(urlsplit(given).path))
+            assert url in file.read_text(encoding="utf-8")
+            assert file.stat().st_mode & 0o077 == 0 and file.parent.stat().st_mode & 0o077 == 0
+            os.kill(process.pid, signal.SIGINT)
+            assert process.wait(20) == 0
+            assert not file.parent.exists()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} was never written"
+        time.sleep(0.05)
 
 
 def test_a_run_is_shown_with_its_course_and_every_call(browser: Browser, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from trueline.campaign.work import Watch, work_off
 from trueline.cases import CaseResult, CheckInfo, Ending, Target
 from trueline.errors import TruelineError, UsageError
 from trueline.events import OnCase, Progress
-from trueline.judge.checks import DEFAULT_CHECK_STANDARD, CheckStandard, check_standard_named
+from trueline.judge.checks import DEFAULT_CHECK_STANDARD, CheckStandard, check_standard_named, stored_check_standard
 from trueline.records import Verdict
 from trueline.report.check_summary import Summary, summary_of, wrong_of
 
@@ -160,10 +160,11 @@ def _at(folder: Path | None) -> str:
 
 
 def load_check(folder: str | os.PathLike[str], standard: str | CheckStandard | None = None) -> CheckReport:
-    """A check that was kept, judged by its own standard or by another one. Executes nothing."""
+    """A check that was kept, judged by its own standard or by another one. Executes nothing, and imports no function
+    by which it was judged unless ``standard`` names it."""
     path = Path(folder)
     info = read_info(path)
-    judge = check_standard_named(info.standard if standard is None else standard)
+    judge = stored_check_standard(info.standard, path) if standard is None else check_standard_named(standard)
     return CheckReport(replace(info, standard=judge.name), shelf_of(path, judge).results(), path)
 
 

@@ -117,9 +117,14 @@ class Diff:
             connection.close()
 
 
-def diff_checks(old: str | os.PathLike[str] | CheckReport, new: str | os.PathLike[str] | CheckReport) -> Diff:
-    """Holds two kept checks against each other. A case that is in the new one only, and fails, is a new failure."""
-    reports = [one if isinstance(one, CheckReport) else load_check(one) for one in (old, new)]
+def diff_checks(
+    old: str | os.PathLike[str] | CheckReport,
+    new: str | os.PathLike[str] | CheckReport,
+    standard: str | None = None,
+) -> Diff:
+    """Holds two kept checks against each other, each judged by its own standard or both by this one. A case that is in
+    the new one only, and fails, is a new failure."""
+    reports = [one if isinstance(one, CheckReport) else load_check(one, standard) for one in (old, new)]
     return Diff(*reports)
 
 

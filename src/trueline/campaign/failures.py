@@ -12,7 +12,6 @@ Each script is run once, in a process of its own, before anybody is told of it.
 from __future__ import annotations
 
 import base64
-import json
 import math
 import os
 import subprocess
@@ -37,9 +36,11 @@ from trueline.records import Verdict
 from trueline.replay.reduce import Reduction
 from trueline.replay.serial import case_to_json, measured_from_json, plain, target_to_json
 from trueline.replay.translated import is_foreign
+from trueline.report.kept_scripts import KEPT_FILE, SCRIPT_FILE, SCRIPT_SUM, script_sum
 from trueline.report.repro import Repro, ReproTensor, repro_script
 from trueline.report.repro_frameworks import Side
 from trueline.report.repro_source import NotWritable
+from trueline.store.seal import sealed_text
 from trueline.tree import tensor_paths
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def save_failures(
     shrunk for so many seconds."""
     assert report.folder is not None
     chosen = _chosen(report.failures)
-    waiting = [result for result in chosen if not (_folder(report.folder, result) / "failure.json").exists()]
+    waiting = [result for result in chosen if not (_folder(report.folder, result) / KEPT_FILE).exists()]
     if not waiting:
         return []
     saved = []
@@ -168,8 +169,9 @@ class _Saver:
             self._pool.timeout = self._settings.timeout
         content = {**_description(self._result), "reproduced": saved.reproduced, "note": saved.note,
                    "elements": saved.elements, "elements_before": saved.elements_before}  # fmt: skip
-        text = json.dumps(content, indent=1) + "\n"
-        (self._folder / "failure.json").write_text(text, encoding="utf-8")
+        script = self._folder / SCRIPT_FILE
+        content[SCRIPT_SUM] = script_sum(script.read_bytes()) if script.exists() else ""
+        (self._folder / KEPT_FILE).write_text(sealed_text(content), encoding="utf-8")
         return saved
 
     def _write_script(self, seconds: float) -> SavedFailure:
@@ -183,8 +185,8 @@ class _Saver:
             except (NotWritable, LookupError) as error:
                 note = f"no script: {error}"
                 continue
-            (self._folder / "repro.py").write_text(text, encoding="utf-8")
-            reproduced, note = _shows_it(self._folder / "repro.py")
+            (self._folder / SCRIPT_FILE).write_text(text, encoding="utf-8")
+            reproduced, note = _shows_it(self._folder / SCRIPT_FILE)
             if reproduced or choice.reduction == whole.reduction:
                 break
         else:

@@ -16,25 +16,32 @@ as long as the report. Who may write: ``ledger_file``; how rows are read back: `
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from trueline.campaign.ledger_checks import ADVICE, check_file
 from trueline.campaign.ledger_file import LEDGER_FILE, LOCK_FILE, VERSION, LedgerFile, ledger_version
 from trueline.cases import CaseResult, CheckInfo, Ending
+from trueline.checked import Unfit, bytes_of, json_value, record, value_of
 from trueline.errors import UsageError
-from trueline.replay.serial import info_from_json, info_to_json, written_measured
+from trueline.replay.serial import info_to_json, written_measured
+from trueline.store.intact import damaged, plain_file
+from trueline.store.interrupts import shielded
+from trueline.store.seal import CHECKSUM, is_content_as_sealed, sealed_text
 
 __all__ = ["CHECK_FILE", "LEDGER_FILE", "SCHEMA", "VERSION", "Ledger", "Waiting", "judgement", "read_info"]
 
 CHECK_FILE = "check.json"
 FORMAT = "trueline-check"
+_MOST_HEAD_BYTES = 64 << 20
 COMMIT_SECONDS = 0.2
 _TOGETHER = 128
 """So many results are written in one go, at the latest."""
@@ -92,7 +99,9 @@ class Ledger:
         self.folder = folder
         self.fresh = folder is None or not (folder / LEDGER_FILE).exists()
         if folder is not None:
+            _refuse_lost(folder)
             _make_folder(folder)
+            check_file(folder)
         self._file = LedgerFile(folder)
         self.connection = self._file.connection
         self._lock = threading.RLock()
@@ -195,6 +204,7 @@ class Ledger:
             elif len(self._unwritten) >= _TOGETHER:
                 self._write_out()
 
+    @shielded  # an interrupt between the rows and the note that they are written would have them written twice
     def _write_out(self) -> None:
         rows = self._unwritten
         if not rows:
@@ -215,6 +225,7 @@ class Ledger:
             self._pending = False
             self._committed = time.monotonic()
 
+    @shielded
     def take_back(self, endings: Sequence[Ending]) -> int:
         """Lets the cases with these endings be executed again; gives how many. What they ended in stays in the
         history."""
@@ -232,6 +243,11 @@ class Ledger:
             ).rowcount  # fmt: skip
             self.commit()
         return changed
+
+    def undo(self) -> None:
+        """Takes back what was written since the last commit."""
+        with self._lock:
+            self.connection.rollback()
 
     def rewrite(self, judgements: Iterable[tuple[int, CaseResult]]) -> None:
         """Writes down what another standard says of cases that have ended."""
@@ -255,7 +271,8 @@ class Ledger:
         while not self._stopping.wait(COMMIT_SECONDS):
             with self._lock:
                 if self._pending and time.monotonic() - self._committed > COMMIT_SECONDS:
-                    self.commit()
+                    with contextlib.suppress(sqlite3.Error):  # a full disk: whoever writes next is told
+                        self.commit()
 
     # What is remembered
 
@@ -276,7 +293,7 @@ class Ledger:
             return
         content = {"format": FORMAT, "version": VERSION, **info_to_json(info)}
         draft = self.folder / f".{CHECK_FILE}.part"
-        draft.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        draft.write_text(sealed_text(content), encoding="utf-8")
         os.replace(draft, self.folder / CHECK_FILE)
 
     def _identify(self, identity: dict[str, Any]) -> None:
@@ -299,6 +316,13 @@ class Ledger:
         )
         self.connection.execute("DELETE FROM flights")
         self.commit()
+
+
+def _refuse_lost(folder: Path) -> None:
+    """Refuses a folder whose ledger was removed or emptied: whoever goes on there would begin anew without a word."""
+    database = folder / LEDGER_FILE
+    if (folder / CHECK_FILE).exists() and not (database.exists() and database.stat().st_size):
+        damaged(database, f"it is missing or empty, and {CHECK_FILE} of a check that began is there", ADVICE)
 
 
 _UNFINISHED = "cases INDEXED BY case_waiting WHERE ending IS NULL AND position IS NOT NULL"
@@ -324,12 +348,16 @@ def read_info(folder: Path) -> CheckInfo:
     if not head.exists() or not (folder / LEDGER_FILE).exists():
         raise UsageError(f"{folder} is not a check (no {CHECK_FILE} in it); it is the folder given to check --out")
     try:
-        content = json.loads(head.read_text(encoding="utf-8"))
-        if content.get("format") != FORMAT or int(content["version"]) > VERSION:
+        plain_file(head, folder)
+        content = value_of(dict[str, Any], json_value(bytes_of(head, _MOST_HEAD_BYTES)), "it")
+        if content.get("format") != FORMAT or value_of(int, content.get("version"), "version") > VERSION:
             raise UsageError(f"{head} is not of a kind that this trueline reads: update it")
-        return info_from_json(content)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{folder} is damaged: {error}") from error
+        if CHECKSUM in content and not is_content_as_sealed(content):
+            raise Unfit("it is not as it was written (its checksum is another)")
+        known = {field.name for field in fields(CheckInfo)}
+        return record(CheckInfo, {name: value for name, value in content.items() if name in known})
+    except Unfit as error:
+        damaged(head, error, "run the check again into another folder")
 
 
 def _check_version(connection: sqlite3.Connection, folder: Path | None) -> None:

@@ -7,12 +7,14 @@ system has no such locks, or no shared memory, SQLite's own lock keeps everybody
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
 from pathlib import Path
 
 from trueline.errors import UsageError
+from trueline.store.seal import seal_database
 
 try:
     import fcntl
@@ -22,6 +24,8 @@ except ImportError:  # pragma: no cover - a system without such locks
 LEDGER_FILE = "ledger.db"
 LOCK_FILE = "ledger.lock"
 VERSION = 2
+SEALED_BYTES = 512 << 20
+"""A ledger up to this size is sealed when it is closed: reading more would keep its readers waiting."""
 _LOCK_SECONDS = 0.5
 """Whoever asks whether a check is writing holds the lock for a moment."""
 _LOG_PAGES = 8192
@@ -47,6 +51,8 @@ class LedgerFile:
 
     def close(self) -> None:
         self.connection.close()
+        if self._folder is not None:
+            _seal(self._folder)
         self._unlock()
 
     def remove(self) -> None:
@@ -62,6 +68,15 @@ class LedgerFile:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _seal(folder: Path) -> None:
+    """Seals a ledger that nobody has open: its log was carried over and is gone. One that is large is not read through
+    for that, neither here nor by its readers."""
+    database, log = folder / LEDGER_FILE, folder / f"{LEDGER_FILE}-wal"
+    with contextlib.suppress(OSError):
+        if not log.exists() and database.stat().st_size <= SEALED_BYTES:
+            seal_database(database)
 
 
 def is_being_written(folder: Path) -> bool:
@@ -95,7 +110,7 @@ def _locked(folder: Path) -> int | None:
     if fcntl is None:
         return None
     try:
-        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
     except OSError as error:
         raise UsageError(f"cannot write into {folder}: {error.strerror}") from None
     patience = time.monotonic() + _LOCK_SECONDS
@@ -145,6 +160,7 @@ def _opened(database: Path, *, alone: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA cache_size=-32768")
         connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
         connection.execute("BEGIN IMMEDIATE")
+        connection.execute("PRAGMA application_id = 0")  # the seal: what is written from now on is not sealed yet
         connection.execute("COMMIT")
     except BaseException:
         connection.close()

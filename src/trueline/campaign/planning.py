@@ -12,19 +12,22 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from trueline.campaign.ledger import Ledger
+from trueline.campaign.ledger import LEDGER_FILE, Ledger
+from trueline.campaign.ledger_checks import case_of
 from trueline.campaign.schedule import estimate
 from trueline.campaign.sources import START, Item, Mark, Part, Skip, SkipCount
 from trueline.campaign.variants import Wish, expand
-from trueline.cases import Case, Target
+from trueline.cases import Case, Target, covers
 from trueline.errors import UsageError
 from trueline.events import Progress
-from trueline.replay.serial import case_from_json, case_to_json
+from trueline.replay.serial import case_to_json
 from trueline.report.check_cells import dtype_of
 
 PORTION = 512
 """Items that are planned between two commits."""
 _MOST_VARIABLES = 500
+_MOST_BYTES = 1 << 62
+"""What a case is guessed to need may be more than a column holds."""
 
 _INSERT = (
     "INSERT INTO cases (key, position, api, dtype, line, count, cost, bytes, case_json) "
@@ -81,13 +84,16 @@ def plan_into(ledger: Ledger, asked: Asked, progress: Progress | None = None) ->
     planned = Planned(asked.identity) if found is None else Planned.from_json(found)
     if planned.done and planned.asked == asked.identity:
         return planned
-    if planned.asked != asked.identity:
-        planned = Planned(asked.identity)
-        # Cases of the plan before that are not in this one stay in the file, but are not part of the check.
-        ledger.connection.execute("UPDATE cases SET position = NULL, count = 0")
-        ledger.connection.execute("DELETE FROM skips")
-    planner = _Planner(ledger, asked, planned)
-    planner.plan(progress)
+    try:
+        if planned.asked != asked.identity:
+            planned = Planned(asked.identity)
+            # Cases of the plan before that are not in this one stay in the file, but are not part of the check.
+            ledger.connection.execute("UPDATE cases SET position = NULL, count = 0")
+            ledger.connection.execute("DELETE FROM skips")
+        _Planner(ledger, asked, planned).plan(progress)
+    except BaseException:  # half a portion, of which the plan does not know, would be counted again by who goes on
+        ledger.undo()
+        raise
     return planned
 
 
@@ -181,7 +187,7 @@ class _Planner:
                 continue
             cost = estimate(row.case, self._asked.target, self._asked.reference)
             inserted.append((row.key, place, row.case.api, dtype_of(row.case), row.line, row.count, cost.seconds,
-                             cost.bytes, row.json))  # fmt: skip
+                             min(cost.bytes, _MOST_BYTES), row.json))  # fmt: skip
         connection = self._ledger.connection
         connection.executemany(_INSERT, inserted)
         connection.executemany("UPDATE cases SET count = count + ? WHERE key = ?", merged)
@@ -235,7 +241,7 @@ def check_overrides_are_used(ledger: Ledger, asked: Asked) -> None:
     if not asked.target.overrides:
         return
     query = "SELECT api, MIN(case_json) FROM cases WHERE position IS NOT NULL GROUP BY api"
-    planned = (case_from_json(json.loads(text)) for _, text in ledger.connection.execute(query).fetchall())
+    planned = (case_of(text, LEDGER_FILE) for _, text in ledger.connection.execute(query).fetchall())
     # With a limit, what is overridden may be among what was left out.
     parts = () if asked.limit is None else asked.parts
     left = (item.content for part in parts for item in part.items() if isinstance(item.content, Case))
@@ -254,7 +260,7 @@ def refuse_unused_overrides(cases: Iterable[Case], target: Target) -> None:
         if case.api not in apis:
             found = {case.api, api_on(case, target)}
             apis |= found
-            unused -= found
+            unused = {name for name in unused if not any(covers([name], api) for api in found)}
     for api in sorted(unused):
         near = sorted(name for name in apis if name.rpartition(".")[2] == api.rpartition(".")[2])
         hint = f"; did you mean {near[0]}?" if near else ""

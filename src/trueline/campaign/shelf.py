@@ -22,13 +22,13 @@ from urllib.parse import quote
 from trueline._version import __version__
 from trueline.campaign.endings import counted
 from trueline.campaign.ledger import SCHEMA, judgement
+from trueline.campaign.ledger_checks import case_of, check_file, check_rows, measured_of
 from trueline.campaign.ledger_file import LEDGER_FILE, VERSION, ledger_version
 from trueline.cases import Case, CaseMeasured, CaseResult, Outcome, Status
 from trueline.errors import UsageError
 from trueline.judge.checks import CHECK_STANDARDS, CheckStandard, judge_case
 from trueline.judge.predecessors import is_call
 from trueline.records import Verdict
-from trueline.replay.serial import case_from_json, measured_from_json
 from trueline.report.check_summary import Summary
 
 if TYPE_CHECKING:
@@ -66,13 +66,14 @@ def judged(case: Case, measured: CaseMeasured | None, standard: CheckStandard) -
     return judge_case(case, measured, standard)
 
 
-def read_row(row: Sequence[Any], standard: CheckStandard) -> CaseResult:
-    """A row of ``_COLUMNS`` as a result."""
-    _, count, case_text, measured_text = row
-    case = case_from_json(json.loads(case_text))
+def read_row(row: Sequence[Any], standard: CheckStandard, place: str | None = None) -> CaseResult:
+    """A row of ``_COLUMNS`` as a result; ``place`` names the ledger, for messages."""
+    number, count, case_text, measured_text = row
+    where = f"{LEDGER_FILE}, row {number}" if place is None else f"{place}, row {number}"
+    case = case_of(case_text, where)
     if case.count != count:
         case = replace(case, count=count)
-    measured = None if measured_text is None else measured_from_json(json.loads(measured_text))
+    measured = None if measured_text is None else measured_of(measured_text, where)
     return judged(case, measured, standard)
 
 
@@ -104,6 +105,11 @@ class Shelf:
         elif not judged:
             self._judge_again()
 
+    @property
+    def name(self) -> str:
+        """Of the file, for messages."""
+        return str(self._folder / LEDGER_FILE) if self._folder is not None else "the ledger"
+
     @contextlib.contextmanager
     def open(self) -> Iterator[sqlite3.Connection]:
         """A connection with the view ``judged``: the rows of all planned cases, in the words of the standard."""
@@ -130,7 +136,7 @@ class Shelf:
 
     def read(self, row: Sequence[Any]) -> CaseResult:
         """A row as a result."""
-        return read_row(row, self.standard)
+        return read_row(row, self.standard, self.name)
 
     def summary(self) -> Summary:
         """Everything that is counted, from columns; counted again where the ledger has changed."""
@@ -317,12 +323,14 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
 def _connect(folder: Path, database: Path) -> sqlite3.Connection:
     if not database.exists():
         raise UsageError(f"{folder} is not a check (no {LEDGER_FILE} in it); it is the folder given to check --out")
+    check_file(folder)
     # Where nothing can be written there is no memory to share with a writer either, and nobody who writes.
     options = "?mode=ro" if os.access(folder, os.W_OK) else "?mode=ro&immutable=1"
     connection = sqlite3.connect(f"file:{quote(str(database.absolute()))}{options}", uri=True, timeout=2.0)
     try:
         if ledger_version(connection) not in (1, VERSION):
             raise UsageError(f"{folder} holds a check that this trueline does not read: update it")
+        check_rows(connection, folder)
     except BaseException:
         connection.close()
         raise
@@ -332,7 +340,7 @@ def _connect(folder: Path, database: Path) -> sqlite3.Connection:
 def _is_judged_by(connection: sqlite3.Connection, standard: CheckStandard) -> bool:
     found = connection.execute("SELECT value FROM meta WHERE key = 'judge'").fetchone()
     name = judge_name(standard)
-    return name is not None and found is not None and json.loads(found[0]) == name
+    return name is not None and found is not None and found[0] == json.dumps(name)
 
 
 def _from_version_one(old: sqlite3.Connection, standard: CheckStandard) -> sqlite3.Connection:
@@ -386,6 +394,6 @@ def stream(folder: Path) -> Iterator[tuple[Case, CaseMeasured | None]]:
             return
         for position, count, case_text, measured_text in rows:
             last = position
-            case = case_from_json(json.loads(case_text))
-            measured = None if measured_text is None else measured_from_json(json.loads(measured_text))
+            case = case_of(case_text, folder / LEDGER_FILE)
+            measured = None if measured_text is None else measured_of(measured_text, folder / LEDGER_FILE)
             yield (case if case.count == count else replace(case, count=count)), measured

@@ -187,12 +187,18 @@ class ConfigPart:
         return sum(1 for _ in self._lines(start))
 
     def _lines(self, start: Mark) -> Iterator[tuple[Mark, bytes]]:
+        from trueline.formats.configs import MOST_LINE
+
         number, offset = start
         with open(self.path, "rb") as file:
             file.seek(offset)
-            for raw in file:
+            while raw := file.readline(MOST_LINE + 1):
                 number += 1
                 offset += len(raw)
+                while len(raw) > MOST_LINE and not raw.endswith(b"\n") and (rest := file.readline(MOST_LINE)):
+                    offset += len(rest)  # it is refused anyway: no file is one line of any length in memory
+                    if rest.endswith(b"\n"):
+                        break
                 bare = raw.strip()
                 if bare and not bare.startswith(b"#"):
                     yield (number, offset), bare

@@ -30,11 +30,12 @@ from trueline.cases import CaseMeasured, CaseResult, CheckInfo, Ending, Outcome,
 from trueline.errors import UsageError
 from trueline.events import Progress
 from trueline.groups import Group, Label, Member, Opinion, Signature, Triage, as_plain
-from trueline.judge.checks import CheckStandard, check_standard_named
+from trueline.judge.checks import CheckStandard, check_standard_named, stored_check_standard
 from trueline.ops.mapping.translate import NoCounterpart, translate
 from trueline.replay.pool import Pool
 from trueline.replay.translated import is_foreign
 from trueline.report.triage import groups_markdown
+from trueline.store.seal import sealed_text
 
 TRIAGE_FOLDER = "triage"
 REPRESENTATIVES = 2
@@ -64,6 +65,8 @@ def triage(
     workers: int | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     memory: float | None = None,
+    standard: str | None = None,
+    overrides: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Triage:
     """Groups the failures of the check in a folder by likely cause and asks for second opinions on each group.
@@ -74,18 +77,23 @@ def triage(
 
     Everything is written to ``out``, by default the folder ``triage`` of the check. Of each group ``representatives``
     cases (one to three) are done again: as they were, with other inputs, in other dtypes, and in parts; without
-    ``opinions`` nothing is executed. At most ``scripts`` groups get a script that shows the failure.
+    ``opinions`` nothing is executed. A ``standard`` that is a function and the ``overrides`` of the check are not
+    imported because its files name them: who trusts them repeats them here. At most ``scripts`` groups get a script
+    that shows the failure.
     """
     if not 1 <= representatives <= _KEPT:
         raise UsageError(f"of a group 1 to {_KEPT} cases can be done again, not {representatives}")
     if scripts < 0:
         raise UsageError(f"the number of scripts must be 0 or more, not {scripts}")
     info = read_info(Path(check))
-    shelf = shelf_of(Path(check), check_standard_named(info.standard))
+    judge = stored_check_standard(info.standard, check) if standard is None else check_standard_named(standard)
+    if opinions:
+        _refuse_stored_overrides(info, overrides or {}, check)
+    shelf = shelf_of(Path(check), judge)
     folder = Path(check) / TRIAGE_FOLDER if out is None else Path(out)
     _make_folder(folder)
     heaps = _heaped(shelf)
-    room = _Room(info, folder, workers, timeout, memory, progress)
+    room = _Room(info, judge, folder, workers, timeout, memory, progress)
     groups = room.labelled(heaps, representatives) if opinions else [(heap.group(), heap) for heap in heaps]
     groups = _named(groups)
     if opinions:
@@ -97,6 +105,23 @@ def triage(
     )  # fmt: skip
     _write(found)
     return found
+
+
+def _flag(override: tuple[str, str]) -> str:
+    """How an override is written on the command line; one for a whole module is a flag of its own."""
+    api, place = override
+    return f"--operators {api.removesuffix('.*')}" if api.endswith(".*") else f"--override {api}={place}"
+
+
+def _refuse_stored_overrides(info: CheckInfo, given: Mapping[str, str], check: object) -> None:
+    """Doing cases again imports the functions that stood in for APIs. Nothing is imported because a file names it:
+    whoever trusts them says them again."""
+    if dict(given) != dict(info.overrides):
+        again = " ".join(map(_flag, info.overrides.items()))
+        raise UsageError(
+            f"{check} was made with {again[:400] or 'no --override'}; "
+            + ("if you trust these functions, repeat that, or ask for --no-opinions" if again else "leave it out here")
+        )
 
 
 @dataclass(slots=True)
@@ -142,11 +167,18 @@ def _heaped(shelf: Shelf) -> list[_Heap]:
     names = ", ".join(f"'{ending.value}'" for ending in FAILURES)
     for result in shelf.results(f"ending IN ({names})"):
         signature = signature_of(result)
-        assert signature is not None, "every failure has a signature"
+        if signature is None:
+            raise UsageError(
+                f"{shelf.name} is damaged: it says of {result.case.api[:80]} that it failed, and nothing that was "
+                "measured of it did; check it again into another folder"
+            )
         key = (signature, result.ending)
         heaps.setdefault(key, _Heap(*key)).add(result)
     cases_of = dict(shelf.ask("SELECT api, COUNT(*) FROM judged GROUP BY api"))
     for heap in heaps.values():
+        strange = [api for api in heap.apis if api not in cases_of]
+        if strange:
+            raise UsageError(f"{shelf.name} is damaged: a case in it is of {strange[0][:80]}, and its row of another")
         heap.of = sum(cases_of[api] for api in heap.apis)
     return list(heaps.values())
 
@@ -161,6 +193,7 @@ class _Room:
     """Where second opinions are asked for: the targets of a check and how its cases are executed."""
 
     info: CheckInfo
+    judge: CheckStandard
     folder: Path
     workers: int | None
     timeout: float
@@ -235,7 +268,7 @@ class _Room:
         return Target.parse(self.info.reference)
 
     def _standard(self) -> CheckStandard:
-        return check_standard_named(self.info.standard)
+        return self.judge
 
     def _settings(self) -> PoolSettings:
         return pool_settings(self._target(), self.workers, self.timeout, self.memory)
@@ -312,7 +345,7 @@ def _make_folder(folder: Path) -> None:
 def _write(found: Triage) -> None:
     """Writes what was found, each file whole or not at all."""
     content = {"format": "trueline-triage", "version": 1, **as_plain(found), "labels": found.labels}
-    _replace(found.folder / "groups.json", json.dumps(content, indent=1) + "\n")
+    _replace(found.folder / "groups.json", sealed_text(content))
     _replace(found.folder / "groups.md", groups_markdown(found))
     for group in found.groups:
         if group.folder is not None:

@@ -32,6 +32,7 @@ def run_info(framework: Several, world: int, options: Mapping[str, Any]) -> RunI
         seed=framework.seed(),
         world_size=world,
         options=options,
+        ways=framework.ways(),
     )
 
 

@@ -8,11 +8,16 @@ rank writes its own part of the Run; other processes (data loader workers, compi
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from trueline.errors import UsageError
@@ -47,11 +52,40 @@ def run_command(argv: list[str], options: dict[str, Any], door: str = _CAPTURE) 
         part for part in (str(_HOOK_FOLDER), source, environment.get("PYTHONPATH", "")) if part
     )
     try:
-        return subprocess.run(argv, env=environment, check=False).returncode
+        with subprocess.Popen(argv, env=environment) as process, _signals_left_to(process):
+            return process.wait()
     except FileNotFoundError:
         raise UsageError(f"cannot run {argv[0]!r}: no such program") from None
     except PermissionError:
         raise UsageError(f"cannot run {argv[0]!r}: not executable") from None
+
+
+@contextlib.contextmanager
+def _signals_left_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Leaves it to the program what a signal means. Ctrl-C reaches it without us, and it may well go on; what is sent
+    to us alone, to end us, is handed on."""
+
+    def hand_on(number: int, frame: FrameType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    if threading.current_thread() is not threading.main_thread():  # only there can signals be asked for
+        yield
+        return
+    ways = {signal.SIGINT: lambda number, frame: None, signal.SIGTERM: hand_on}
+    if hasattr(signal, "SIGHUP"):
+        ways[signal.SIGHUP] = hand_on
+    # What was ignored when we began (nohup) stays so: the program has inherited that.
+    before = {number: signal.getsignal(number) for number in ways}
+    try:
+        for number, way in ways.items():
+            if before[number] is not signal.SIG_IGN:
+                signal.signal(number, way)
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)
 
 
 def arm() -> None:
@@ -99,22 +133,37 @@ class _WaitForFramework:
 
 def _start(options: dict[str, Any]) -> Any:
     """Starts the capture in this process; a fault of ours is a warning, never the end of the program."""
+    options = dict(options)
+    told = options.pop("told", "")
     if not _claims_rank():
         return None
-    import warnings
-
+    from trueline.capture.saying import said, say
     from trueline.capture.seeds import seed_all
+    from trueline.store.interrupts import from_handler
 
-    options = dict(options)
     seed, deterministic = options.pop("seed", None), options.pop("deterministic", False)
     try:
         if seed is not None or deterministic:
             seed_all(1234 if seed is None else seed, deterministic)
         opened = _opened(options.pop("door", _CAPTURE))
-        return opened(options.pop("out"), **options).start()
+        started = opened(options.pop("out"), **options).start()
     except Exception as error:
-        warnings.warn(f"trueline records nothing, the program goes on: {error}", RuntimeWarning, stacklevel=2)
+        if from_handler(error):
+            raise
+        _tell(told, said(error))
+        say(f"trueline records nothing, the program goes on: {said(error)}")
         return None
+    _tell(told, getattr(started, "nothing_because", "") or "imported")
+    return started
+
+
+def _tell(path: str, text: str) -> None:
+    """Has whoever started the program know how the capture began here: one line, from whichever process."""
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(" ".join(text.split()) + "\n")
+    except OSError:
+        return
 
 
 def _opened(door: str) -> Any:
@@ -129,8 +178,7 @@ def _opened(door: str) -> Any:
 
 def _also(captured: Any, name: str, options: dict[str, Any]) -> None:
     """Has a running capture record a framework that was imported later; seeded like the first."""
-    import warnings
-
+    from trueline.capture.saying import said, say
     from trueline.frameworks import machine
 
     seed, deterministic = options.get("seed"), options.get("deterministic", False)
@@ -139,7 +187,7 @@ def _also(captured: Any, name: str, options: dict[str, Any]) -> None:
             machine.adapter(name).seed_all(1234 if seed is None else seed, deterministic)
         captured.also(name)
     except Exception as error:
-        warnings.warn(f"trueline does not record {name}, the program goes on: {error}", RuntimeWarning, stacklevel=2)
+        say(f"trueline does not record {name}, the program goes on: {said(error)}")
 
 
 def _is_helper_process() -> bool:

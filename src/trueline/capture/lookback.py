@@ -15,6 +15,7 @@ import numpy as np
 
 from trueline.capture.notebook import Notebook
 from trueline.dtypes import DTYPES
+from trueline.errors import TruelineError
 from trueline.frameworks.light import Examination, HeldCall, HeldTensor
 from trueline.numerics import cpu
 from trueline.numerics.layout import STATISTICS
@@ -153,7 +154,12 @@ class LookBack:
         if tensor.content is None or tensor.missing or tensor.dtype not in DTYPES:
             return None
         size = math.prod(tensor.shape) * DTYPES[tensor.dtype].itemsize
-        return _Content(tensor.content(), kept) if kept or size <= _SMALL else None
+        if not kept and size > _SMALL:
+            return None
+        try:
+            return _Content(tensor.content(), kept)
+        except TruelineError:  # another thread of the program has changed it since: what the look told is left
+            return None
 
     def _enter(self, call: HeldCall, identities: dict[int, int]) -> None:
         """Writes down one call and what it was given."""

@@ -1,6 +1,7 @@
 """Collects what a watcher sees and hands it to the writer, a batch at a time.
 
-The hot side (``calls``, ``visits``, ``define``) only appends; making arrays and writing happens in the background.
+The hot side (``calls``, ``visits``, ``define``) only appends; taking the rows, making arrays and writing happens in the
+background, where no signal disturbs: the program may be interrupted at any moment, and loses none of them.
 """
 
 from __future__ import annotations
@@ -8,20 +9,26 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from trueline.dtypes import DTYPES
 from trueline.frameworks.base import Source, Tally
-from trueline.store.columns import CALL_COLUMNS, LEVELS, PHASES, VISIT_COLUMNS, Batch, Integers, Payload
+from trueline.store.columns import CALL_COLUMNS, LEVELS, PHASES, STATE, VISIT_COLUMNS, Batch, Integers, Payload
+from trueline.store.interrupts import from_handler
 from trueline.store.writer import RankWriter
 
 Row = TypeVar("Row")
 
 MOST_TROUBLES = 20
 """Faults of ours after which we stop recording: something is wrong for good."""
+
+MOST_PUT_OFF = 1 << 14
+"""So often rows alone are not handed over because it was asked for already; then the program waits for the writer."""
+
+_TABLES = ("names", "modules", "stacks", "trees", "layouts")
 
 
 class Notebook:
@@ -35,16 +42,22 @@ class Notebook:
         self.missing: list[tuple[int, str]] = []
         self.step = 0
         self.tally = Tally()
+        self.models_entered = 0
+        """How often an outermost module was about to run in this step."""
+        self.on_model: Callable[[], None] | None = None
+        """Called before an outermost module runs that is trained."""
         self.next_call = itertools.count().__next__
         self.next_tensor = itertools.count().__next__
-        self._numbers: dict[str, dict[Any, int]] = {
-            table: {} for table in ("names", "modules", "stacks", "trees", "layouts")
-        }
-        self._fresh: dict[str, list[list[Any]]] = {}
+        self._numbers: dict[str, dict[Any, int]] = {table: {} for table in _TABLES}
+        self._next = {table: itertools.count().__next__ for table in _TABLES}
+        self._fresh: list[tuple[str, list[Any]]] = []
         self._events: list[dict[str, Any]] = []
         self._lock = threading.Lock()
         self._troubles: dict[str, int] = {}
-        self._layout_bytes: list[int] = []
+        self._layout_bytes = np.zeros(64, dtype=np.int64)
+        self._asked = False
+        """Whether the writer has been asked for rows and has not come yet."""
+        self._put_off = 0
 
     @property
     def broken(self) -> str:
@@ -66,13 +79,16 @@ class Notebook:
         with self._lock:
             if key in numbers:  # another thread was faster
                 return numbers[key]
-            number = len(numbers)
-            self._fresh.setdefault(table, []).append([number, *content])
-            if table == "layouts":
-                itemsize = DTYPES[content[0]].itemsize if content[0] in DTYPES else 0
-                self._layout_bytes.append(math.prod(content[1]) * itemsize)
+            # Each line is whole: where a signal ends this between two of them, a number is never used, or a row twice.
+            number = self._next[table]()
+            self._fresh.append((table, [number, *content]))
             numbers[key] = number
         return number
+
+    def model_enters(self, *, trains: bool) -> None:
+        if trains and self.on_model is not None:
+            self.on_model()
+        self.models_entered += 1
 
     def hand_over(
         self,
@@ -80,45 +96,70 @@ class Notebook:
         payloads: list[Payload] | None = None,
         done: Callable[[], None] | None = None,
     ) -> None:
-        """Sends tensors to be read and stored, with all calls seen so far."""
-        batch = Batch(statistics=statistics, payloads=payloads or [], done=done)
-        self._fill(batch)
-        self._writer.submit(batch)
+        """Sends tensors to be read and stored, with all calls seen until then. Where it is about calls alone, asking
+        once is enough, unless the writer has stayed away for long."""
+        if statistics is None and payloads is None and done is None:
+            if self._asked and self._put_off < MOST_PUT_OFF:
+                self._put_off += 1
+                return
+            self._asked = True
+        self._send(Batch(statistics=statistics, payloads=payloads or [], done=done))
 
     def flush(self) -> None:
         """Sends everything seen so far to the writer."""
-        self.hand_over()
+        self._send(Batch())
+
+    def wait_for_room(self) -> None:
+        """Waits while the writer has much to do; what is handed over next goes at once."""
+        self._writer.wait_for_room()
+
+    def _send(self, batch: Batch) -> None:
+        batch.prepare = lambda: self._fill(batch)
+        self._writer.submit(batch)
 
     def event(self, kind: str, message: str) -> None:
         self._events.append({"kind": kind, "message": message})
 
     def trouble(self, error: BaseException) -> None:
-        """Notes a fault of ours: the call it happened in is counted as not recorded."""
+        """Notes a fault of ours: the call it happened in is counted as not recorded. What the handler of a signal has
+        raised is none: it goes on to the program."""
+        if from_handler(error):
+            raise error
         text = f"internal fault: {type(error).__name__}: {error}"
         if text not in self._troubles:
             self.event("fault", text)
         self._troubles[text] = self._troubles.get(text, 0) + 1
-        self.tally.miss(text)
+        self.tally.miss(text, lost=True)
 
     def _fill(self, batch: Batch) -> None:
-        with self._lock:
-            batch.definitions, self._fresh = self._fresh, {}
-            calls, visits = _taken(self.calls), _taken(self.visits)
-            taken = [source() for source in self.sources]
-            batch.missing, batch.events = _taken(self.missing), _taken(self._events)
+        """Takes all that was seen into a batch; called by the thread that writes."""
+        self._asked, self._put_off = False, 0
+        calls, visits = _taken(self.calls), _taken(self.visits)
+        taken = [source() for source in self.sources]
+        batch.missing, batch.events = _taken(self.missing), _taken(self._events)
+        for table, row in _taken(self._fresh):  # after the rows: what those refer to is among these, or went before
+            batch.definitions.setdefault(table, []).append(row)
+        batch.calls = _rows([one[0] for one in taken], calls, len(CALL_COLUMNS))
+        batch.visits = _rows([one[1] for one in taken], visits, len(VISIT_COLUMNS))
+        self._measure_layouts(batch.definitions.get("layouts", ()))
+        self._count(batch)
 
-        def prepare() -> None:
-            batch.calls = _rows([one[0] for one in taken], calls, len(CALL_COLUMNS))
-            batch.visits = _rows([one[1] for one in taken], visits, len(VISIT_COLUMNS))
-            self._count(batch)
-
-        batch.prepare = prepare  # costs time that the program should not wait for
+    def _measure_layouts(self, rows: Sequence[list[Any]]) -> None:
+        for number, dtype, shape, *_ in rows:
+            while number >= len(self._layout_bytes):
+                self._layout_bytes = np.concatenate([self._layout_bytes, np.zeros_like(self._layout_bytes)])
+            self._layout_bytes[number] = math.prod(shape) * DTYPES[dtype].itemsize if dtype in DTYPES else 0
 
     def _count(self, batch: Batch) -> None:
         tally = self.tally
-        tally.visits += len(batch.visits)
-        tally.bytes_seen += int(np.array(self._layout_bytes, dtype=np.int64)[batch.visits[:, 4]].sum())
-        kinds = np.bincount(batch.calls[:, 1] * len(PHASES) + batch.calls[:, 2])
+        calls, visits = batch.calls, batch.visits
+        tally.bytes_seen += int(self._layout_bytes[visits[:, 4]].sum())
+        states = calls[:, 1] == STATE
+        if states.any():  # they are no calls
+            visits = visits[~np.isin(visits[:, 0], calls[states, 0])]
+            calls = calls[~states]
+        tally.visits += len(visits)
+        kinds = np.bincount(calls[:, 1] * len(PHASES) + calls[:, 2])
         for kind in np.flatnonzero(kinds).tolist():
             level, phase = divmod(kind, len(PHASES))
             name = f"{LEVELS[level].value} {PHASES[phase].value}"

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
-import warnings
+import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from trueline.capture.about import run_info
+from trueline.capture.interrupts import HeldSignals
 from trueline.capture.notebook import Notebook
 from trueline.capture.options import CaptureOptions, make_options
+from trueline.capture.saying import said, say
 from trueline.capture.steps import StepClock
 from trueline.errors import UsageError
 from trueline.frameworks import machine
 from trueline.records import Certificate
+from trueline.store.interrupts import from_handler
 from trueline.store.writer import RankWriter, write_run_info
 
 
@@ -92,6 +96,13 @@ class Capture:
         self._notebook: Notebook | None = None
         self._watcher: Any = None
         self._finished = False
+        self._stopped_because = ""
+        self.nothing_because = ""
+        """Why nothing could be recorded; empty while all is well."""
+        self._stepped: list[weakref.ref[Any]] = []
+        """The optimizers that have stepped in a step that waits for its end."""
+        self._lock = threading.RLock()
+        """Held while a step ends: programs may train in several threads."""
 
     def __enter__(self) -> Capture:
         return self.start()
@@ -100,58 +111,47 @@ class Capture:
         self.stop()
 
     def start(self) -> Capture:
-        """Begins to record."""
+        """Begins to record, or says once why not; then nothing of ours is left in the program."""
         if self._clock is not None or self._finished:
             raise UsageError("this capture was started before; make a new one, with another path")
-        rank, world = self._framework.rank()
         self._clock = StepClock(self.options.steps)
-        wanted = self.options.ranks is None or rank in self.options.ranks
-        if not wanted or not self._open(rank, world):
-            self._finished = True
-            return self
-        self._framework.on_optimizer(self._optimizer_begins, self._optimizer_ends)
-        atexit.register(self.stop)
-        _running.add(self)
-        if self._clock.wanted:
-            self._watcher.start()
+        try:
+            with HeldSignals():
+                self._begin()
+        except UsageError:
+            self._leave()
+            raise
+        except BaseException as error:
+            if isinstance(error, Exception) and not from_handler(error):
+                self._cannot_begin(error)
+                return self
+            self._finish("interrupted as it began")
+            self._leave()
+            raise
         return self
 
     def step(self) -> None:
         """Tells that a training step ends here. Without it, steps end with ``optimizer.step()``."""
-        if not self._finished and self._clock is not None and self._clock.told():
+        waiting, self._stepped = bool(self._stepped), []
+        if not self._finished and self._clock is not None and self._clock.told(waiting=waiting):
             self._turn()
 
     def also(self, framework: str) -> None:
         """Records another framework too, which the program has only just imported."""
-        if not self._finished and self._notebook is not None and framework not in self._framework.names:
+        if self._finished or self._notebook is None or framework in self._framework.names:
+            return
+        try:
             self._framework.add(machine.adapter(framework))
             self._notebook.event("framework", f"{framework} was imported later and is recorded from then on")
+        except Exception as error:
+            say(f"trueline does not record {framework}, the program goes on: {said(error)}")
+            self._notebook.tally.miss(f"calls of {framework}, which could not be watched: {said(error)}", lost=True)
 
     def stop(self) -> None:
-        """Ends the recording and finishes the Run."""
-        self._finish()
-        self._framework.off_optimizer()
-
-    def _finish(self) -> None:
-        """Ends the recording; may run inside an optimizer's hook, which must not be taken away just then: it stays,
-        asleep, until ``stop``."""
-        if self._finished or self._clock is None:
-            return
-        self._finished = True
-        atexit.unregister(self.stop)
-        _running.discard(self)
-        assert self._watcher is not None and self._notebook is not None and self._writer is not None
-        try:
-            self._watcher.close()
-            self._notebook.flush()
-        except Exception as error:
-            self._notebook.trouble(error)
-        self._writer.drain()
-        self._notebook.flush()  # what the writer's thread found out while it read the last tensors
-        self._writer.drain()
-        self.certificate = self._certify()
-        self._writer.close(asdict(self.certificate))
-        self._watcher = None
+        """Ends the recording and finishes the Run. An interrupt that comes meanwhile is heard when that is done."""
+        with HeldSignals(), self._lock:
+            self._finish()
+            self._leave()
 
     def abandon(self) -> None:
         """Lets go in a process that was forked from the captured one: the Run belongs to the parent, and so does the
@@ -159,67 +159,173 @@ class Capture:
         if self._finished:
             return
         self._finished = True
-        atexit.unregister(self.stop)
-        self._watcher.abandon()
-        self._framework.off_optimizer()
+        if self._watcher is not None:
+            with contextlib.suppress(Exception):  # the parent has the same one and will say what is wrong with it
+                self._watcher.abandon()
+        self._leave()
 
-    def _open(self, rank: int, world: int) -> bool:
-        """Makes the Run; a path that cannot be written is one warning, not the end of the program."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._writer = RankWriter(self.path, rank)
-            write_run_info(self.path, run_info(self._framework, world, self.options.as_json()))
-        except OSError as error:
-            warnings.warn(
-                f"trueline records nothing, the program goes on: cannot write {self.path}: {error}",
-                RuntimeWarning,
-                stacklevel=4,
-            )
-            return False
+    # Beginning.
+
+    def _begin(self) -> None:
+        assert self._clock is not None
+        rank, world = self._framework.rank()
+        if self.options.ranks is not None and rank not in self.options.ranks:
+            self._finished = True
+            self.nothing_because = f"rank {rank} was not asked for"
+            return
+        self._open(rank, world)
+        self._framework.on_optimizer(self._optimizer_begins, self._optimizer_ends)
+        atexit.register(self.stop)
+        _running.add(self)
+        if self._clock.wanted:
+            self._watcher.start()
+
+    def _open(self, rank: int, world: int) -> None:
+        """Makes the Run."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._writer = RankWriter(self.path, rank)
+        write_run_info(self.path, run_info(self._framework, world, self.options.as_json()))
         self._notebook = Notebook(self._writer)
+        self._notebook.on_model = self._end_if_stepped
         self._watcher = self._framework.watcher(self._notebook, self.options.scope())
-        return True
+
+    def _cannot_begin(self, error: Exception) -> None:
+        self.nothing_because = f"cannot write {self.path}: {error}" if isinstance(error, OSError) else said(error)
+        if self._notebook is not None:
+            self._notebook.event("fault", self.nothing_because)
+        self._finish(f"it could not begin: {self.nothing_because}")
+        self._leave()
+        say(f"trueline records nothing, the program goes on: {self.nothing_because}", stacklevel=4)
+
+    # Ending.
+
+    def _leave(self) -> None:
+        """Takes away what does nothing any more."""
+        atexit.unregister(self.stop)
+        _running.discard(self)
+        try:
+            self._framework.off_optimizer()
+        except Exception as error:
+            say(f"trueline left a hook behind: {said(error)}")
+
+    def _finish(self, because: str = "") -> None:
+        """Ends the recording; may run inside an optimizer's hook, which must not be taken away just then: it stays,
+        asleep, until ``stop``."""
+        if self._finished or self._clock is None:
+            return
+        self._finished = True
+        self._stopped_because = because
+        atexit.unregister(self.stop)
+        _running.discard(self)
+        for step in (self._close_watcher, self._read_the_rest, self._close_writer):
+            try:
+                step()
+            except Exception as error:
+                self._trouble(error)
+        self._watcher = None
+        self._framework.forget()
+
+    def _close_watcher(self) -> None:
+        if self._watcher is not None:
+            self._watcher.close()
+
+    def _read_the_rest(self) -> None:
+        if self._notebook is None or self._writer is None:
+            return
+        self._notebook.flush()
+        self._writer.drain()
+        self._notebook.flush()  # what the writer's thread found out while it read the last tensors
+        self._writer.drain()
+
+    def _close_writer(self) -> None:
+        if self._writer is None:
+            return
+        self.certificate = self._certify() if self._notebook is not None else Certificate(
+            complete=False, stopped_because=self._stopped_because
+        )  # fmt: skip
+        self._writer.close(asdict(self.certificate))
+
+    def _trouble(self, error: BaseException) -> None:
+        if self._notebook is not None:
+            self._notebook.trouble(error)
+
+    # Steps.
 
     def _optimizer_begins(self, optimizer: Any) -> None:
-        if not self._finished:
-            self._watcher.optimizer_begins(optimizer)
+        if any(one() is optimizer for one in self._stepped):
+            self._end_if_stepped()
+        with self._lock:
+            if not self._finished:
+                self._guarded(self._watcher.optimizer_begins, optimizer)
 
     def _optimizer_ends(self, optimizer: Any) -> None:
         if self._finished or self._clock is None:
             return
-        self._watcher.optimizer_ends(optimizer)
-        if self._clock.found():
+        with self._lock:
+            if not self._finished:
+                self._guarded(self._watcher.optimizer_ends, optimizer)
+            if self._notebook is not None and self._notebook.models_entered and self._clock.lasts():
+                self._stepped.append(weakref.ref(optimizer))
+                return
+            self._stepped = []
+            ended = self._clock.found()
+        if ended:
             self._turn()
+
+    def _end_if_stepped(self) -> None:
+        """Ends a step that an optimizer has ended, now that another begins."""
+        if self._stepped and not self._finished and self._clock is not None:
+            self._stepped = []
+            if self._clock.found():
+                self._turn()
+
+    def _guarded(self, action: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            action(*arguments)
+        except Exception as error:
+            self._trouble(error)
 
     def _turn(self) -> None:
         """A step has ended: close it, open the next one if it is wanted."""
-        clock, notebook, watcher = self._clock, self._notebook, self._watcher
-        assert clock is not None and notebook is not None and watcher is not None
-        try:
-            if clock.wanted and not notebook.broken:
-                watcher.turn()
-            else:
-                watcher.pause()
-            notebook.flush()
-            notebook.step = clock.now
-        except Exception as error:
-            notebook.trouble(error)
+        with HeldSignals(), self._lock:
+            over = self._turned()
+        if over and self.options.exit_after_last_step:
+            print(f"trueline: recorded the last step that was asked for; ending the program ({self.path})")
+            raise SystemExit(0)
+
+    def _turned(self) -> bool:
+        """Whether that was the last step that is wanted."""
+        clock, notebook = self._clock, self._notebook
+        assert clock is not None and notebook is not None
+        if self._finished:
+            return False
+        self._guarded(self._end_step, clock, notebook)
+        if clock.wanted and not notebook.broken:
+            try:
+                self._watcher.start()  # does nothing where it has never stopped
+            except Exception as error:
+                self._give_up(said(error))
+                return False
         if notebook.broken:
             self._give_up(notebook.broken)
-            return
-        if clock.wanted:
-            watcher.start()  # does nothing where it has never stopped
         elif clock.over:
             self._finish()
-            if self.options.exit_after_last_step:
-                print(f"trueline: recorded the last step that was asked for; ending the program ({self.path})")
-                raise SystemExit(0)
+            return True
+        return False
+
+    def _end_step(self, clock: StepClock, notebook: Notebook) -> None:
+        if clock.wanted and not notebook.broken:
+            self._watcher.turn()
+        else:
+            self._watcher.pause()
+        notebook.flush()
+        notebook.step, notebook.models_entered = clock.now, 0
 
     def _give_up(self, reason: str) -> None:
         assert self._writer is not None
         if not self._writer.failed:  # the writer has warned already
-            warnings.warn(f"trueline stopped recording, the program goes on: {reason}", RuntimeWarning, stacklevel=3)
-        self._finish()
+            say(f"trueline stopped recording, the program goes on: {reason}")
+        self._finish(reason)
 
     def _certify(self) -> Certificate:
         notebook, writer = self._notebook, self._writer
@@ -236,8 +342,10 @@ class Capture:
             kernels_outside=dict(sorted(tally.kernels_outside.items())) if watched else None,
             kernels_inside=tally.kernels_inside,
             gradient_sums=tally.gradient_sums,
-            complete=not notebook.broken,
-            stopped_because=notebook.broken,
+            complete=not (notebook.broken or self._stopped_because),
+            stopped_because=notebook.broken or self._stopped_because,
+            lost=tuple(sorted(tally.lost)),
+            ways=self._framework.ways(),
         )
 
 

@@ -1,4 +1,9 @@
-"""When a training step begins and ends."""
+"""When a training step begins and ends.
+
+What follows an optimizer's step (averages of weights, schedules, ``loss.item()``, an evaluation) belongs to the step
+that it ends. So where a program has a model, the step lasts until that is called again and gradients are wanted, or the
+same optimizer steps, or the program says so; without one, it ends with the optimizer's step.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,11 @@ class StepClock:
         self._last = max(steps) if steps else -1
         self._telling = False
         self.now = 0
+
+    def lasts(self) -> bool:
+        """Whether a step that an optimizer has ended may wait for its end: where the program does not tell, and the
+        next one is recorded as well."""
+        return not self._telling and self.wanted and (self._steps is None or self.now + 1 in self._steps)
 
     @property
     def wanted(self) -> bool:
@@ -30,8 +40,13 @@ class StepClock:
         self.now += 1
         return True
 
-    def told(self) -> bool:
-        """The program says that a step ends; True if one does."""
+    def told(self, *, waiting: bool = False) -> bool:
+        """The program says that a step ends; True if one does. ``waiting``: an optimizer has ended it already, and it
+        waits for its end."""
+        if waiting:
+            self._telling = True
+            self.now += 1
+            return True
         first, self._telling = not self._telling, True
         if first and self.now == 1:
             return False

@@ -15,7 +15,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
+from trueline.checked import Unfit, text_of
 from trueline.errors import UsageError
 
 _KEYS = {"target_op": "target", "target op": "target", "ignored_op": "ignored", "ignored op": "ignored"}
@@ -49,9 +51,8 @@ def _is_file(text: str) -> bool:
 
 def _read_file(path: str, found: dict[str, list[str]]) -> None:
     try:
-        with open(path, encoding="utf-8") as stream:
-            lines = stream.read().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = text_of(Path(path)).splitlines()
+    except Unfit as error:
         raise UsageError(f"targets: cannot read {path}: {error}") from None
     into: list[str] | None = None
     for number, line in enumerate(lines, 1):

@@ -11,10 +11,11 @@ No fault of ours reaches the program: it is noted, and after too many of them th
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
+import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -22,9 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from trueline.capture.about import run_info
+from trueline.capture.interrupts import HeldSignals
 from trueline.capture.lookback import LookBack
 from trueline.capture.notebook import MOST_TROUBLES, Notebook
 from trueline.capture.points import PointMaker
+from trueline.capture.saying import said, say
 from trueline.capture.steps import StepClock
 from trueline.capture.suspicion import Doubt, Suspicion
 from trueline.capture.watch_events import Analyst, event_dict, only_parameters, worst_of
@@ -34,6 +37,7 @@ from trueline.frameworks import machine
 from trueline.frameworks.light import LightOptions, LightWatcher, StepLooks
 from trueline.overflows import EventKind, WatchEvent
 from trueline.records import Certificate
+from trueline.store.interrupts import from_handler
 from trueline.store.watch_log import WatchLog
 from trueline.store.writer import RankWriter, write_run_info
 
@@ -76,7 +80,12 @@ class Watch:
         self._asked = (-2, Doubt.CLEAN)
         self._look_backs = 0
         self._troubles = 0
+        self._broken = ""
+        """Why nothing can be written any more; empty while all is well."""
         self._finished = False
+        self._stopped_because = ""
+        self._lock = threading.RLock()
+        """Held while a step ends: programs may train in several threads."""
 
     def __enter__(self) -> Watch:
         return self.start()
@@ -88,20 +97,35 @@ class Watch:
         """Begins to watch."""
         if self._clock is not None or self._finished:
             raise UsageError("this watch was started before; make a new one")
-        self._rank, self._world = self._framework.rank()
         self._clock = StepClock(self.options.steps)
+        try:
+            with HeldSignals():
+                self._begin()
+        except UsageError:
+            self._leave()
+            raise
+        except BaseException as error:
+            ours = isinstance(error, Exception) and not from_handler(error)
+            self._finish(f"it could not begin: {said(error)}" if ours else "interrupted as it began")
+            self._leave()
+            if not ours:
+                raise
+            say(f"trueline watches nothing, the program goes on: {said(error)}")
+        return self
+
+    def _begin(self) -> None:
+        assert self._clock is not None
+        self._rank, self._world = self._framework.rank()
         if self.options.ranks is not None and self._rank not in self.options.ranks:
             self._finished = True
-            return self
-        if self.path is not None and not self._guarded(self._open, self.path):
-            self._finished = True
-            return self
+            return
+        if self.path is not None:
+            self._open(self.path)
         self._framework.on_optimizer(self._optimizer_begins, self._optimizer_ends)
         atexit.register(self.stop)
         _running.add(self)
         if self._clock.wanted:
             self._open_eyes()
-        return self
 
     def step(self) -> None:
         """Tells that a training step ends here. Without it, steps end with ``optimizer.step()``."""
@@ -112,31 +136,44 @@ class Watch:
         """Watches another framework too, which the program has only just imported."""
         if self._finished or framework in self._framework.names:
             return
-        self._framework.add(machine.adapter(framework))
-        if self._watchers:
-            self._open_eyes()
+        try:
+            self._framework.add(machine.adapter(framework))
+            if self._watchers:
+                self._open_eyes()
+        except Exception as error:
+            say(f"trueline does not watch {framework}, the program goes on: {said(error)}")
 
     def stop(self) -> None:
-        """Ends the watch and finishes the Run."""
-        self._finish()
-        self._framework.off_optimizer()
+        """Ends the watch and finishes the Run. An interrupt that comes meanwhile is heard when that is done."""
+        with HeldSignals(), self._lock:
+            self._finish()
+            self._leave()
+
+    def _leave(self) -> None:
+        """Takes away what does nothing any more."""
+        atexit.unregister(self.stop)
+        _running.discard(self)
+        try:
+            self._framework.off_optimizer()
+        except Exception as error:
+            say(f"trueline left a hook behind: {said(error)}")
 
     def abandon(self) -> None:
         """Lets go in a process that was forked from the watched one."""
         if self._finished:
             return
         self._finished = True
-        atexit.unregister(self.stop)
         for watcher in self._watchers:
-            watcher.abandon()
-        self._framework.off_optimizer()
+            with contextlib.suppress(Exception):
+                watcher.abandon()
+        self._leave()
 
     # Steps.
 
     def _optimizer_begins(self, optimizer: Any) -> None:
-        if self._finished or not self._watchers:
-            return
-        self._guarded(self._before_optimizer, optimizer)
+        with self._lock:
+            if self._watchers and not self._finished:
+                self._guarded(self._before_optimizer, optimizer)
 
     def _before_optimizer(self, optimizer: Any) -> None:
         """The gradients are there, and the parameters still what the calls were given: the best time to look."""
@@ -147,24 +184,39 @@ class Watch:
     def _optimizer_ends(self, optimizer: Any) -> None:
         if self._finished or self._clock is None:
             return
-        for watcher in self._watchers:
-            self._guarded(watcher.optimizer_ends, optimizer)
-        if self._clock.found():
+        with self._lock:
+            for watcher in self._watchers:
+                self._guarded(watcher.optimizer_ends, optimizer)
+            ended = self._clock.found()
+        if ended:
             self._turn()
 
     def _turn(self) -> None:
         """A step has ended: look at what came of it; the program hears of it here, and nowhere else."""
+        with HeldSignals(), self._lock:
+            told, reached = self._turned()
+        if self._on_overflow is not None:
+            for event in told:
+                self._on_overflow(event)
+        if reached and self.options.exit_after:
+            many = self.options.overflow_nums
+            print(f"trueline: {many} overflows, ending the program ({self.path})", file=sys.stderr)
+            raise SystemExit(0)
+
+    def _turned(self) -> tuple[list[WatchEvent], bool]:
+        """What the program is to be told, and whether the watch has seen enough."""
         clock = self._clock
-        assert clock is not None
+        if clock is None or self._finished:
+            return [], False
         if self._watchers:
             self.counts["steps"] += 1
             self._guarded(self._end_step, clock.now - 1)
-        if self._troubles >= MOST_TROUBLES:
-            warnings.warn(
-                "trueline stopped watching, the program goes on: too many faults", RuntimeWarning, stacklevel=3
-            )
-            self._finish()
-            return
+        if self._broken or self._troubles >= MOST_TROUBLES:
+            if not self._broken:
+                self._broken = "too many faults"
+                say(f"trueline stopped watching, the program goes on: {self._broken}", stacklevel=4)
+            self._finish(self._broken)
+            return [], False
         if clock.wanted and not self._watchers:
             self._guarded(self._open_eyes)
         elif not clock.wanted and self._watchers:
@@ -174,12 +226,7 @@ class Watch:
         reached = enough is not None and self.counts["overflows"] >= enough
         if reached or clock.over:
             self._finish()
-        if self._on_overflow is not None:
-            for event in told:
-                self._on_overflow(event)
-        if reached and self.options.exit_after:
-            print(f"trueline: {enough} overflows, ending the program ({self.path})", file=sys.stderr)
-            raise SystemExit(0)
+        return told, reached
 
     def _end_step(self, step: int) -> None:
         for watcher in self._watchers:
@@ -194,16 +241,15 @@ class Watch:
         options = LightOptions(asked.rotation, asked.hold, asked.backward, asked.whole)
         for name, watcher in self._framework.lights(options):
             if name not in self._watching:
-                watcher.start()
-                self._watchers.append(watcher)
+                self._watchers.append(watcher)  # first, so that it is closed whatever happens
                 self._watching.append(name)
+                watcher.start()
 
     def _close_eyes(self) -> None:
         closed, self._watchers, self._watching = self._watchers, [], []
-        for watcher in closed:
-            watcher.stop()
-        for watcher in closed:
-            self._take(watcher)
+        for action in (lambda one: one.stop(), self._take):
+            for watcher in closed:
+                self._guarded(action, watcher)
 
     # What was seen.
 
@@ -337,7 +383,7 @@ class Watch:
         self._look_back = LookBack(self._notebook, calls=self.options.look_back)
         self._log.settle(self._writer.folder)
 
-    def _finish(self) -> None:
+    def _finish(self, because: str = "") -> None:
         """Ends the watch; may run inside an optimizer's hook, which stays, asleep, until ``stop``."""
         if self._finished or self._clock is None:
             return
@@ -347,11 +393,25 @@ class Watch:
             self._guarded(watcher.end_step, self._clock.now)
         self._guarded(self._close_eyes)
         self._finished = True
-        self._points.flush()
-        self._log.event({"kind": "end", "counts": self.counts, "time": time.time()})
-        self._log.close()
-        if self._writer is None or self._notebook is None:
+        self._stopped_because = because
+        self._guarded(self._close_log)
+        self._guarded(self._close_run)
+
+    def _close_log(self) -> None:
+        try:
+            if not self._broken:
+                self._points.flush()
+                self._log.event({"kind": "end", "counts": self.counts, "time": time.time()})
+        finally:
+            self._log.close()
+
+    def _close_run(self) -> None:
+        if self._writer is None:
             return
+        if self._notebook is None:
+            self._writer.close(asdict(Certificate(complete=False, stopped_because=self._stopped_because)))
+            return
+        self._writer.failed = self._writer.failed or self._broken
         self._notebook.flush()
         self._writer.drain()
         self._notebook.flush()
@@ -366,8 +426,10 @@ class Watch:
             bytes_seen=tally.bytes_seen,
             bytes_stored=writer.bytes_stored,
             not_recorded=dict(sorted(tally.not_recorded.items())),
-            complete=not notebook.broken,
-            stopped_because=notebook.broken,
+            complete=not (notebook.broken or self._stopped_because),
+            stopped_because=notebook.broken or self._stopped_because,
+            lost=tuple(sorted(tally.lost)),
+            ways=self._framework.ways(),
         )
 
     def _guarded(self, action: Callable[..., Any], *arguments: Any) -> bool:
@@ -375,12 +437,18 @@ class Watch:
         try:
             action(*arguments)
         except Exception as error:
+            if from_handler(error):
+                raise
             self._troubles += 1
+            disk = isinstance(error, OSError) and not self._broken
+            if disk:  # a full one, say: it will be the same the next time
+                self._broken = f"{type(error).__name__}: {error}"
             if isinstance(error, UsageError) and self._writer is None:
                 raise
-            if self._troubles == 1:
-                text = f"trueline's watch has a fault, the program goes on: {type(error).__name__}: {error}"
-                warnings.warn(text, RuntimeWarning, stacklevel=4)
+            if disk and self._watchers:
+                say(f"trueline stopped watching, the program goes on: {self._broken}", stacklevel=5)
+            elif self._troubles == 1:
+                say(f"trueline's watch has a fault, the program goes on: {said(error)}", stacklevel=5)
             return False
         return True
 

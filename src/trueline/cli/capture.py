@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Sequence
 
 from trueline.cli.options import EXIT_CLEAN, EXIT_FAILED, EXIT_FINDINGS, Parser, add_json_file, given, numbers, written
@@ -20,6 +21,8 @@ PASSED_ON = (
 WATCHED = ("steps", "ranks", "overflow_nums", "exit_after", "look_back", "rotation", "hold", "whole", "seed",
            "deterministic", "framework")  # fmt: skip
 WATCH_ONLY = ("overflow_nums", "exit_after", "look_back", "rotation", "hold", "whole")
+IMPORTED = "imported"
+"""What a process tells that has imported a framework and begun."""
 WATCH_DOOR = "trueline.diagnose.watching:watch"
 
 
@@ -29,7 +32,8 @@ def parser() -> Parser:
         "--out RUN [options] -- PROGRAM ...",
         "Runs a program and records its calls into a Run. The script stays as it is; torchrun and "
         "paddle.distributed.launch work too. With --watch it records little, for as long as the program runs, and "
-        "keeps the calls before anything that becomes NaN or infinity.",
+        "keeps the calls before anything that becomes NaN or infinity. Ends with the program's own exit code where "
+        "that is not 0; else with 2 where nothing was recorded, with 0, or 1 where a watch saw an overflow.",
         "trueline capture --out runs/a --data tensors --steps 2 -- python train.py --epochs 1",
     )
     options.add_argument("--out", required=True, metavar="RUN", help="the folder to write; must not hold a Run yet")
@@ -54,8 +58,9 @@ def run(options: argparse.Namespace) -> int:
 
     if options.targets:
         options.targets = absolute(options.targets)
-    code: int = run_command(options.program, {"out": options.out, **given(options, PASSED_ON)})
-    recorded = _report(options.out, options.json, code)
+    with tempfile.NamedTemporaryFile("r", prefix="trueline-", suffix=".txt") as told:
+        code: int = run_command(options.program, {"out": options.out, "told": told.name, **given(options, PASSED_ON)})
+        recorded = _report(options.out, options.json, code, told.read())
     if code == 0 and not recorded:
         return EXIT_FAILED
     return code if code >= 0 else 128 - code  # a program that was killed ends as in a shell
@@ -71,14 +76,16 @@ def _watch(options: argparse.Namespace) -> int:
     known = {name: getattr(WatchOptions(), name) for name in ("exit_after", "look_back", "rotation", "hold", "whole")}
     asked = given(options, [name for name in WATCHED if name not in ("seed", "deterministic", "framework")])
     make_watch_options(**{"steps": None, "ranks": None, "overflow_nums": None, "backward": True, **known, **asked})
-    code: int = run_command(options.program, {"out": options.out, **given(options, WATCHED)}, WATCH_DOOR)
-    found = _report_watch(options.out, options.json)
+    with tempfile.NamedTemporaryFile("r", prefix="trueline-", suffix=".txt") as told:
+        asked_for = {"out": options.out, "told": told.name, **given(options, WATCHED)}
+        code: int = run_command(options.program, asked_for, WATCH_DOOR)
+        found = _report_watch(options.out, options.json, told.read())
     if code:
         return code if code > 0 else 128 - code
     return found
 
 
-def _report_watch(out: str, target: str | None) -> int:
+def _report_watch(out: str, target: str | None, told: str) -> int:
     """Says what a watch found; text goes to standard error."""
     from trueline.diagnose.overflow import overflow
     from trueline.report.overflow_files import write_overflow_json
@@ -88,9 +95,7 @@ def _report_watch(out: str, target: str | None) -> int:
     try:
         report = overflow(out)
     except TruelineError as error:
-        print(
-            f"trueline capture: nothing was watched: {error}; did the program import torch or paddle?", file=sys.stderr
-        )
+        print(f"trueline capture: nothing was watched: {_why(told, str(error))}", file=sys.stderr)
         return EXIT_FAILED
     write([line(f"trueline: watched, see {out}", "strong"), *overflow_blocks(report)], sys.stderr)
     if target:
@@ -99,6 +104,15 @@ def _report_watch(out: str, target: str | None) -> int:
     if report.wrong:
         return EXIT_FINDINGS
     return EXIT_CLEAN if report.measured else EXIT_FAILED
+
+
+def _why(told: str, else_: str) -> str:
+    """Why nothing was recorded, by what the processes of the program have told."""
+    reasons = list(dict.fromkeys(text for text in told.splitlines() if text))
+    if not reasons:
+        return "the program imported neither torch nor paddle (or it started another Python without our environment)"
+    faults = [text for text in reasons if text != IMPORTED]
+    return "; ".join(faults) or else_
 
 
 def _option(name: str) -> str:
@@ -173,25 +187,33 @@ def _add_watch(options: Parser) -> None:
     )
 
 
-def _report(out: str, target: str | None, code: int) -> bool:
+def _report(out: str, target: str | None, code: int, told: str) -> bool:
     """Says what was recorded; False where nothing was. The program may own standard output, so text goes to standard
     error."""
     from trueline.report.json import dumps, run_dict
+    from trueline.report.partial import partial_blocks, partial_certificates
     from trueline.report.showing import certificate_blocks
     from trueline.report.terminal import write
     from trueline.store import open_run
 
-    summary: dict[str, object]
+    summary: dict[str, object] = {"path": out}
+    why = ""
     try:
         with open_run(out) as run:
             certificates = {rank: run.rank(rank).certificate for rank in run.ranks}
             summary = run_dict(run.path, run.info, certificates)
-            write([line(f"trueline: recorded {out}", "strong"), *certificate_blocks(certificates)], sys.stderr)
     except TruelineError as error:
-        summary = {"path": out, "error": str(error)}
-        advice = "did the program import torch or paddle?"
-        print(f"trueline capture: nothing was recorded: {error}; {advice}", file=sys.stderr)
+        certificates, why = {}, str(error)
+    recorded = any(sum(one.calls.values()) for one in certificates.values())
+    if recorded:
+        write(partial_blocks(partial_certificates(out, certificates)), sys.stderr)
+        write([line(f"trueline: recorded {out}", "strong"), *certificate_blocks(certificates)], sys.stderr)
+    else:
+        stopped = "; ".join(dict.fromkeys(one.partial for one in certificates.values() if one.partial))
+        why = _why(told, stopped or why or "the program made no call that was asked for")
+        summary["error"] = f"nothing was recorded: {why}"
+        print(f"trueline capture: nothing was recorded: {why}", file=sys.stderr)
     if target:
         with written(target) as stream:
             stream.write(dumps({"exit_code": code, **summary}) + "\n")
-    return "error" not in summary
+    return recorded

@@ -38,6 +38,10 @@ def add_source(parser: Parser) -> None:
         help="call this function in place of an API; may be given again",
     )  # fmt: skip
     parser.add_argument(
+        "--operators", action="append", default=[], metavar="MODULE",
+        help="import this module and call its own operators too (functions, autograd functions, torch.library)",
+    )  # fmt: skip
+    parser.add_argument(
         "--ops", action="append", metavar="GLOB", help="operators of the catalogue: 'torch.nn.functional.*', 'paddle.*'"
     )
 
@@ -67,14 +71,14 @@ def add_reports(parser: Parser) -> None:
 
 
 def overrides_of(options: argparse.Namespace) -> dict[str, str]:
-    """``API=module:function`` of every --override."""
+    """``API=module:function`` of every --override, and every module of --operators."""
     found: dict[str, str] = {}
     for text in options.override:
         api, equals, place = text.partition("=")
         if not equals or not api or ":" not in place:
             raise UsageError(f"--override {text!r}: write API=module:function, for example torch.relu=mykernels:relu")
         found[api] = place
-    return found
+    return found | {f"{module}.*": f"{module}:*" for module in options.operators}
 
 
 def conclude(report: CheckReport, options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``trueline compare``: two Runs, or three with a peer as the yardstick -> the call that went wrong first."""
+"""``trueline compare``: two Runs, or three with a peer as the yardstick -> where they part, and why."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def parser() -> Parser:
     options = Parser(
         "compare",
         "REFERENCE CANDIDATE [options]",
-        "Compares two Runs and names the call that went wrong first. Exit code 1 where something did. With --baseline, "
-        "REFERENCE is the gold, and the candidate's errors are judged by those of the baseline, its peer.",
+        "Compares two Runs and names where they part, and why: the call that went wrong first, or what else it is. "
+        "Exit code 1 where they do, or where too little could be compared to say. With --baseline, REFERENCE is the "
+        "gold, and the candidate's errors are judged by those of the baseline, its peer.",
         "trueline compare runs/good runs/bad --html report.html",
     )
     options.add_argument("reference", metavar="REFERENCE", help="the Run to trust")
@@ -32,13 +33,18 @@ def parser() -> Parser:
         help="rules to judge by: honest (default), ptdbg; of tensors that were kept also apex, allclose(rtol=, atol=), "
         "assert-close, bitwise and others; with --baseline peer (default), apex-multi, calibrated and others",
     )
-    options.add_argument("--csv", metavar="FILE", help="write all tensors with ptdbg's columns")
+    options.add_argument(
+        "--csv", metavar="FILE", help="write all tensors, and what the programs give away, with ptdbg's columns"
+    )
     options.add_argument("--apex-csv", metavar="DIR", help="write the pair of CSV files that PaddleAPEX writes")
     add_json_file(options, "the whole comparison")
     options.add_argument("--html", metavar="FILE", help="write one page that opens from disk")
     options.add_argument("--step", type=numbers, metavar="N", help="only these steps: 2 or 2,4-6")
     options.add_argument("--rank", type=numbers, metavar="N", help="only these ranks")
     options.add_argument("--no-replay", action="store_true", help="do not replay suspects in float64")
+    options.add_argument(
+        "--allow-partial", action="store_true", help="exit code 0 also where too little could be compared to say"
+    )
     options.add_argument("--rows", type=int, default=12, metavar="N", help="calls in the table (default: 12)")
     return options
 
@@ -46,6 +52,7 @@ def parser() -> Parser:
 def run(options: argparse.Namespace) -> int:
     from trueline.cli.progress import progress
     from trueline.diagnose import compare_runs
+    from trueline.report.given_away import given_away
     from trueline.report.wording import measured
 
     with progress(sys.stderr) as advance:
@@ -61,7 +68,8 @@ def run(options: argparse.Namespace) -> int:
         )
     with comparison:
         options.apex_files = ()
-        code = exit_code(comparison.verdict, measured(comparison.counts))
+        compared = measured(comparison.counts) + given_away(comparison).compared
+        code = exit_code(comparison.verdict, compared, partial=options.allow_partial)
         try:
             with progress(sys.stderr) as advance:
                 _write_files(comparison, options, advance)
@@ -115,7 +123,9 @@ def _print(comparison: ComparisonView, options: argparse.Namespace) -> None:
     from trueline.report.terminal import write
     from trueline.report.text import comparison_blocks
 
-    blocks = comparison_blocks(comparison, rows=options.rows, html_written=bool(options.html))
+    blocks = comparison_blocks(
+        comparison, rows=options.rows, html_written=bool(options.html), partial=options.allow_partial
+    )
     files = [name for name in (options.html, options.csv, options.json) if name and name != "-"]
     files += [str(path) for path in options.apex_files]
     if files:

@@ -17,6 +17,7 @@ def parser() -> Parser:
     )
     options.add_argument("old", metavar="OLD", help="the folder that was given to check --out, before")
     options.add_argument("new", metavar="NEW", help="the same, now")
+    options.add_argument("--standard", metavar="S", help="rules to judge both by (default: of each its own)")
     options.add_argument("--csv", metavar="FILE", help="write all cases that differ as CSV")
     add_json_file(options, "all differences")
     options.add_argument("--rows", type=int, default=10, metavar="N", help="cases told of each kind (default: 10)")
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     from trueline.report.diff_text import diff_blocks, write_diff_csv, write_diff_json
     from trueline.report.terminal import write
 
-    diff = diff_checks(options.old, options.new)
+    diff = diff_checks(options.old, options.new, options.standard)
     names = (options.old, options.new)
     if options.csv:
         with written(options.csv) as stream:

@@ -55,16 +55,19 @@ def run(options: argparse.Namespace) -> int:
         with written(options.json) as stream:
             stream.write(dumps(content) + "\n")
     if options.json != "-":
-        _print(reports)
+        _print(reports, options.source)
+    if not any(report.cases for report in reports):
+        print(f"trueline exec: nothing was executed: there is no call in {' '.join(options.source)}", file=sys.stderr)
     return EXIT_CLEAN if all(report.returned for report in reports) else EXIT_FAILED
 
 
-def _print(reports: Sequence[ExecReport]) -> None:
+def _print(reports: Sequence[ExecReport], sources: Sequence[str]) -> None:
     from trueline.report.blocks import BLANK, Block, Fields, line
+    from trueline.report.partial import partial_blocks, partial_paths
     from trueline.report.terminal import write
     from trueline.report.wording import command, plural
 
-    blocks: list[Block] = []
+    blocks: list[Block] = partial_blocks(partial_paths(sources))
     for report in reports:
         blocks += [line(f"executed {plural(report.cases, 'case')}", "strong"), BLANK]
         blocks += [Fields(tuple(_items(report))), BLANK]

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from trueline.cli.import_ import FORMATS, counted
+from trueline.cli.incomplete import tell_incomplete
 from trueline.cli.options import EXIT_CLEAN, Parser, add_json, numbers, written
 from trueline.errors import TruelineError, UsageError
+from trueline.store import open_run
 
 if TYPE_CHECKING:
     from trueline.campaign.export import Exported
@@ -40,7 +42,11 @@ def parser() -> Parser:
 def run(options: argparse.Namespace) -> int:
     if (options.configs is None) is (options.format is None):
         raise UsageError("say what to write: --configs FILE, or --format F --out FOLDER; see trueline export --help")
-    return _dump(options) if options.format is not None else _configs(options)
+    code = _dump(options) if options.format is not None else _configs(options)
+    for path in options.run:
+        with open_run(path) as opened:
+            tell_incomplete(opened)
+    return code
 
 
 def _dump(options: argparse.Namespace) -> int:

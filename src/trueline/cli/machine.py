@@ -52,7 +52,8 @@ def examine(folder: str = ".") -> list[Check]:
     frameworks = list(_frameworks())
     if not any(check.state == "ok" for check in frameworks):
         frameworks.append(Check("capture", "missing", "no framework to capture; Runs can still be compared and shown"))
-    return [*checks, *frameworks, _kernels(), _triton(), *_devices(), _space(folder)]
+    ways = [_WAYS[check.name]() for check in frameworks if check.name in _WAYS and check.state == "ok"]
+    return [*checks, *frameworks, *ways, _kernels(), _triton(), *_devices(), _space(folder)]
 
 
 def _python() -> Check:
@@ -100,6 +101,19 @@ def _paddle_build() -> str:
 
 _BUILT_FOR = {"paddle": _paddle_build}
 """Framework -> what says for which devices it was built; torch says it in its version."""
+
+
+def _way_into_torch() -> Check:
+    """Which way captures take; a version that nobody has verified is tried out, in a process of its own."""
+    from trueline.frameworks.torch import gate
+
+    way = gate.way()
+    state = "broken" if way.broken else "ok" if way.fast else "missing"
+    return Check("capture of torch", state, f"{way}; in Python: {way.broken}" if way.broken else str(way))
+
+
+_WAYS = {"torch": _way_into_torch}
+"""Framework -> what says which way captures take there; Paddle has one alone."""
 
 
 def _paddle_plugins() -> list[str]:

@@ -18,7 +18,7 @@ from trueline.errors import TruelineError
 
 COMMANDS = {
     "capture": "run a program and record its calls into a Run",
-    "compare": "compare two Runs and name the call that went wrong first",
+    "compare": "compare two Runs and name where they part, and why",
     "overflow": "say where NaN and infinity were born in a Run, and whether they were meant",
     "check": "execute every call of a Run alone and say which are wrong",
     "exec": "execute every call of a Run alone and keep the outputs as a Run",

@@ -89,9 +89,10 @@ def written(path: str) -> Iterator[TextIO]:
         draft.unlink(missing_ok=True)
 
 
-def exit_code(verdict: Verdict, measured: int) -> int:
-    """0 clean, 1 findings; 2 where nothing was compared at all: that is no clean bill."""
-    if verdict >= Verdict.FAIL:
+def exit_code(verdict: Verdict, measured: int, *, partial: bool = True) -> int:
+    """0 clean, 1 findings; 2 where nothing was compared at all: that is no clean bill. ``partial`` says that a part is
+    enough."""
+    if verdict >= Verdict.FAIL or (verdict is Verdict.NOT_COMPARED and measured and not partial):
         return EXIT_FINDINGS
     return EXIT_CLEAN if measured else EXIT_FAILED
 

@@ -79,6 +79,7 @@ def _write_profile(options: argparse.Namespace) -> int:
 
 
 def _write_run(options: argparse.Namespace) -> int:
+    from trueline.cli.incomplete import tell_incomplete
     from trueline.store import open_run
     from trueline.web.run_page import write_run_file
 
@@ -87,6 +88,7 @@ def _write_run(options: argparse.Namespace) -> int:
     _refuse(options, "a Run", "csv", "accuracy-csv", "standard", "junit", "json", "baseline")
     path = Path(options.folder)
     with open_run(path if path.is_dir() else path.parent) as run, written(options.html) as stream:
+        tell_incomplete(run)
         write_run_file(run, stream, profile=options.profile)
     print(f"written: {options.html}")
     return EXIT_CLEAN

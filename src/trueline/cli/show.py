@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from trueline.cli.incomplete import tell_incomplete
 from trueline.cli.options import EXIT_CLEAN, Parser, add_json
 from trueline.errors import UsageError
 from trueline.records import Call
@@ -49,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
         if options.call is None:
             _show_run(opened, options)
         else:
+            tell_incomplete(opened)
             _show_calls(opened, options)
     return EXIT_CLEAN
 

@@ -27,6 +27,14 @@ def parser() -> Parser:
         "--representatives", type=int, metavar="N", help="cases of a group to do again, 1 to 3 (default: 2)"
     )
     options.add_argument("--scripts", type=int, metavar="N", help="groups that get a script (default: 50)")
+    options.add_argument("--standard", metavar="S", help="rules to judge by (default: those of the check)")
+    options.add_argument(
+        "--override", action="append", default=[], metavar="API=MODULE:FUNCTION",
+        help="repeat the functions that the check was made with, if you trust them",
+    )  # fmt: skip
+    options.add_argument(
+        "--operators", action="append", default=[], metavar="MODULE", help="repeat the modules of operators likewise"
+    )
     options.add_argument("--rows", type=int, default=20, metavar="N", help="groups told on the terminal (default: 20)")
     group = options.add_argument_group("execution")
     group.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core)")
@@ -38,14 +46,18 @@ def parser() -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     from trueline.campaign.triage import triage
+    from trueline.cli.checks import overrides_of
     from trueline.cli.live import live
     from trueline.groups import as_plain
     from trueline.report.terminal import write
     from trueline.report.triage import triage_blocks
 
-    chosen = given(options, ("out", "representatives", "scripts", "workers", "timeout", "memory"))
+    chosen = given(options, ("out", "representatives", "scripts", "workers", "timeout", "memory", "standard"))
+    overrides = overrides_of(options)
     with live(sys.stderr) as view:
-        found = triage(options.check, opinions=options.opinions, progress=view.advance, **chosen)
+        found = triage(
+            options.check, opinions=options.opinions, overrides=overrides, progress=view.advance, **chosen
+        )
     if options.json:
         print(json.dumps({**as_plain(found), "labels": found.labels}, indent=1))
     else:

@@ -56,10 +56,8 @@ def run(options: argparse.Namespace) -> int:
             server = ViewServer(view, options.port)
         except (OSError, OverflowError) as error:
             raise UsageError(f"cannot use port {options.port}: {error}; without --port a free one is taken") from None
-        with server:
-            _announce(server.url, options)
-            with contextlib.suppress(KeyboardInterrupt):
-                server.serve_forever()
+        with server, contextlib.suppress(KeyboardInterrupt), _announced(server.url, options):
+            server.serve_forever()
     return EXIT_CLEAN
 
 
@@ -111,10 +109,28 @@ def _compared(options: argparse.Namespace) -> Comparison:
         return compare_runs(options.path, options.candidate, progress=advance, **chosen)
 
 
-def _announce(url: str, options: argparse.Namespace) -> None:
+@contextlib.contextmanager
+def _announced(url: str, options: argparse.Namespace) -> Iterator[None]:
+    """Says where the page is, and shows it in the browser. Who knows the address may read the page, and everybody on
+    this machine may read the arguments of a process: so the browser is given a file that leads there, which the user
+    alone can read and which is gone when the page is no longer served."""
     print(json.dumps({"url": url}) if options.json else f"{url}\n(Ctrl-C ends it)", flush=True)
-    if not options.no_browser:
-        import webbrowser
+    if options.no_browser:
+        yield
+        return
+    import tempfile
+    import webbrowser
 
+    with tempfile.TemporaryDirectory(prefix="trueline-view-") as folder:  # for the user alone
+        file = Path(folder) / "open.html"
+        file.touch(mode=0o600)
+        file.write_text(_LEADS_TO.format(url=url), encoding="utf-8")
         with contextlib.suppress(webbrowser.Error):
-            webbrowser.open(url)
+            webbrowser.open(file.as_uri())
+        yield
+
+
+_LEADS_TO = """<!doctype html>
+<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={url}"><title>trueline view</title>
+<a href="{url}">trueline view</a>
+"""

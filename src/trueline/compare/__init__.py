@@ -1,5 +1,6 @@
 """Aligns two Runs call by call and measures them tensor by tensor. No opinions: those are for ``judge``.
 
+    carried     values that a program holds from one step to the next
     sequences   two sequences of integers -> which items are the same
     align       two traces -> pairs of calls, extra and missing ones
     leaves      pairs of calls -> pairs of tensors
@@ -15,7 +16,8 @@ Across frameworks besides:
 """
 
 from trueline.compare.align import Alignment, Match, align_calls
+from trueline.compare.carried import carry_over
 from trueline.compare.leaves import LeafPairs, pair_leaves
 from trueline.compare.measure import MEASURED, Measurer
 
-__all__ = ["MEASURED", "Alignment", "LeafPairs", "Match", "Measurer", "align_calls", "pair_leaves"]
+__all__ = ["MEASURED", "Alignment", "LeafPairs", "Match", "Measurer", "align_calls", "carry_over", "pair_leaves"]

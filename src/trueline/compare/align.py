@@ -180,21 +180,20 @@ def _match_left_over(sides: tuple[_Side, _Side], left_over: list[list[int]], anc
         (Match.RENAMED, lambda side, p: (gap(side, p), sides[side].operator(p), sides[side].module_of(p)), False),
         # The first output tells: one form of an operator gives statistics beside it, another changes them in place.
         (Match.RENAMED, lambda side, p: (gap(side, p), sides[side].operator(p), sides[side].shapes(p)[:1]), False),
-        # Across frameworks only the outputs of different operators can be laid side by side.
-        (
-            Match.FUSED if sides[0].across else Match.RENAMED,
-            lambda side, p: (gap(side, p), sides[side].operator(p)[:2], shapes(side, p)),
-            False,
-        ),
     ]
+    if sides[0].across:
+        # Only the outputs of different operators can be laid side by side.
+        last = (Match.FUSED, lambda side, p: (gap(side, p), sides[side].operator(p)[:2], shapes(side, p)), False)
+        stages.append(last)
     parts = []
     for match, key, anywhere in stages:
         found = _same_keys(left_over, key, anywhere)
         if match in (Match.RENAMED, Match.FUSED):
             found = [pair for pair in found if _comparable(sides, *pair)]
         parts.append(_take(found, match, left_over))
-    ends = [[p for p in left_over[side] if sides[side].told_by_shapes(p)] for side in (0, 1)]
-    parts.append(_take(_end_points(sides, ends, gap), Match.FUSED, left_over))
+    if sides[0].across:
+        ends = [[p for p in left_over[side] if sides[side].told_by_shapes(p)] for side in (0, 1)]
+        parts.append(_take(_end_points(sides, ends, gap), Match.FUSED, left_over))
     return parts
 
 

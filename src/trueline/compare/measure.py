@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from trueline.dtypes import dtype_named
+from trueline.dtypes import DTYPES, dtype_named
 from trueline.numerics import cpu
 from trueline.numerics.layout import COMPARISON, DESCRIPTOR, STATISTICS, pack_descriptor, sketch_distance
 from trueline.store.columns import Integers
 from trueline.store.reader import RankReader
-from trueline.store.trace import Layout, Trace
+from trueline.store.tables import Layout
+from trueline.store.trace import Trace
 
 MEASURED = np.dtype(
     [
@@ -50,8 +51,12 @@ NOTES = (
     "neither side has data of this tensor",
     "the two have different numbers of elements",
     "the stored bytes cannot be read",
+    "one holds complex numbers and the other does not",
 )
-_NO_REFERENCE, _NO_CANDIDATE, _NO_DATA, _SIZES = 1, 2, 3, 4
+_NO_REFERENCE, _NO_CANDIDATE, _NO_DATA, _SIZES, _COMPLEX = 1, 2, 3, 4, 6
+
+NOT_ALIKE = (_SIZES, _COMPLEX)
+"""Notes of pairs that cannot be laid element by element: they are different data."""
 
 _SUMMED = 2e-3
 """By how much a mean or a norm may be off that was summed in sixteen bits."""
@@ -106,9 +111,13 @@ class Measurer:
             _statistics(trace, pairs[:, column]) for trace, column in zip(self._traces, (0, 2), strict=True)
         )
         sizes = [_sizes(trace, pairs[:, column]) for trace, column in zip(self._traces, (1, 3), strict=True)]
+        complex_ones = [
+            _by_layout(trace, pairs[:, column], lambda layout: int(_is_complex(layout)))
+            for trace, column in zip(self._traces, (1, 3), strict=True)
+        ]
         rows["note"] = np.select(
-            [sizes[0] != sizes[1], ~has_left & ~has_right, ~has_left, ~has_right],
-            [_SIZES, _NO_DATA, _NO_REFERENCE, _NO_CANDIDATE],
+            [sizes[0] != sizes[1], complex_ones[0] != complex_ones[1], ~has_left & ~has_right, ~has_left, ~has_right],
+            [_SIZES, _COMPLEX, _NO_DATA, _NO_REFERENCE, _NO_CANDIDATE],
             default=0,
         )
         self.digests = self.digests or bool(((left["digest"] != 0) & (right["digest"] != 0)).any())
@@ -135,7 +144,7 @@ class Measurer:
             np.isin(pairs[:, column], _as_array(trace)) for trace, column in zip(self._traces, (0, 2), strict=True)
         ]
         proven = rows["equal"] & ~rows["estimated"]
-        return np.flatnonzero(stored[0] & stored[1] & ~proven & (rows["note"] != _SIZES))
+        return np.flatnonzero(stored[0] & stored[1] & ~proven & ~np.isin(rows["note"], (_SIZES, _COMPLEX)))
 
     def _from_bytes(self, pairs: Integers, rows: Columns, chosen: Places) -> tuple[Columns, Columns]:
         comparison = np.zeros(len(pairs), dtype=COMPARISON)
@@ -296,6 +305,11 @@ def _statistics(trace: Trace, tensors: Integers) -> tuple[Columns, Columns]:
 def _by_layout(trace: Trace, layouts: Integers, value: Callable[[Layout], int]) -> Columns:
     distinct, inverse = np.unique(layouts, return_inverse=True)
     return np.array([value(trace.layouts[number]) for number in distinct.tolist()], dtype=np.int64)[inverse]
+
+
+def _is_complex(layout: Layout) -> bool:
+    name = layout.dtype.rpartition(".")[2]
+    return name in DTYPES and DTYPES[name].is_complex
 
 
 def _sizes(trace: Trace, layouts: Integers) -> Columns:

@@ -22,7 +22,8 @@ from trueline.numerics import cpu
 from trueline.numerics.cpu import widen
 from trueline.records import Measurement
 from trueline.store.reader import RankReader
-from trueline.store.trace import Layout, Trace
+from trueline.store.tables import Layout
+from trueline.store.trace import Trace
 
 _APART = 1e-3
 """Tensors that are nearer than this lie alike."""
@@ -96,7 +97,7 @@ class Turner:
                 for trace, tensor in zip(self._traces, (pair[0], pair[2]), strict=True)]  # fmt: skip
         if rows[0] is None or rows[1] is None:
             return None
-        distance = _order_free(rows[0], rows[1])
+        distance = order_free(rows[0], rows[1])
         if not (distance <= most and math.isfinite(distance)):
             return None
         return Turned((), distance, distance, 1.0, False, True)
@@ -120,7 +121,7 @@ def _distance(reference: Any, candidate: Any) -> float:
     return gap / scale if scale > 0.0 else (0.0 if gap == 0.0 else math.inf)
 
 
-def _order_free(left: Any, right: Any) -> float:
+def order_free(left: Any, right: Any) -> float:
     """How far apart two tensors are at least, whatever the order of their elements; infinite where they cannot be the
     same."""
     counted = ("count", "nan", "positive_infinity", "negative_infinity")

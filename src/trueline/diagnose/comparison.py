@@ -10,6 +10,7 @@ import numpy as np
 
 from trueline.cases import Evidence
 from trueline.compare import Match
+from trueline.diagnose.outcome import Outcome
 from trueline.diagnose.series import series_of
 from trueline.diagnose.table import RankTable
 from trueline.diagnose.values import both_sides, gold_of
@@ -19,6 +20,7 @@ from trueline.records import (
     Call,
     CallComparison,
     ErrorRatio,
+    ObservableComparison,
     Origin,
     Role,
     TensorComparison,
@@ -87,6 +89,8 @@ class Comparison:
         self.notes = notes
         self.missing_ranks = missing_ranks
         self.origin: Origin | None = None
+        self.outcomes: list[Outcome] | None = None
+        """What each rank's programs give away, and its verdict; None for standards that look at calls alone."""
         self._tables = tables
         self.calls = Calls(tables, standard)
 
@@ -97,7 +101,10 @@ class Comparison:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """The worst of all calls; calls that have nothing to compare on either side do not count."""
+        """That of what the programs give away; for standards that look at calls alone the worst of all calls, without
+        those that have nothing to compare on either side."""
+        if self.outcomes is not None:
+            return self._verdict_of_outcomes(self.outcomes)
         worst = Verdict.NOT_COMPARED if any(self.missing_ranks.values()) else Verdict.PASS
         measured = 0
         for table in self._tables:
@@ -106,6 +113,25 @@ class Comparison:
             if counted.any():
                 worst = max(worst, Verdict(int(table.verdict[counted].max())))
         return worst if measured else max(worst, Verdict.NOT_COMPARED)
+
+    def _verdict_of_outcomes(self, outcomes: Sequence[Outcome]) -> Verdict:
+        worst = max((one.verdict for one in outcomes), default=Verdict.NOT_COMPARED)
+        if any(self.missing_ranks.values()):
+            worst = max(worst, Verdict.NOT_COMPARED)
+        measured = sum(int((table.verdict != int(Verdict.NOT_COMPARED)).sum()) for table in self._tables)
+        told = any(one.verdict is not Verdict.NOT_COMPARED for done in outcomes for one in done.observables)
+        return worst if measured or told else max(worst, Verdict.NOT_COMPARED)
+
+    @cached_property
+    def observables(self) -> Sequence[ObservableComparison]:
+        """What the programs give away, side by side, of all ranks."""
+        return [one for done in self.outcomes or () for one in done.observables]
+
+    @property
+    def too_little(self) -> Sequence[str]:
+        """Of which ranks it cannot be said whether something is wrong, and why, as in ``notes``."""
+        told = [(table.rank, done.reason) for table, done in zip(self._tables, self.outcomes or (), strict=False)]
+        return [f"rank {rank}: {reason}" if len(told) > 1 else reason for rank, reason in told if reason]
 
     @cached_property
     def counts(self) -> Mapping[str, int]:

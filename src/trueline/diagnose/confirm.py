@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trueline.diagnose.table import RankTable
+from trueline.errors import RunError
 from trueline.ops.facts import Kind, facts_of
 from trueline.records import Call, Phase
 from trueline.store.columns import NONE
@@ -40,6 +41,8 @@ class Trial:
     guilty: bool | None
     reason: str
     evidence: Mapping[str, float] = field(default_factory=dict)
+    proves_another: bool = False
+    """Whether it is other mathematics, not rounding."""
 
 
 class Court:
@@ -85,6 +88,8 @@ class Court:
             return assess(recorded)
         except Unreplayable as error:
             return str(error)
+        except RunError:  # the Run is damaged: nobody may take what is left for an answer
+            raise
         except Exception as error:  # whatever a kernel raises on recorded data must not end the comparison
             return f"{type(error).__name__}: {str(error)[:120]}"
 

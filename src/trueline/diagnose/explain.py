@@ -8,12 +8,14 @@ from trueline.records import Call, CallComparison, Phase
 from trueline.tree import Tree, render
 
 
-def explain(comparison: CallComparison, replayed: str, with_rank: bool) -> str:
-    """Why a call is called the origin: where it is, what went in and came out, what a replay showed."""
+def explain(comparison: CallComparison, replayed: str, with_rank: bool, headline: str = "") -> str:
+    """Why a call is called the origin: where it is, what was done differently there, what went in and came out, what a
+    replay showed."""
     call = comparison.call
-    parts = [f"{where(call, with_rank)}: {comparison.reason}"]
+    cause = f"{headline}; " if headline else ""
+    parts = [f"{where(call, with_rank)}: {cause}{comparison.reason}"]
     changed = list(argument_changes(comparison.reference, comparison.candidate))
-    if changed:
+    if changed and not headline:
         parts.append("its arguments differ: " + "; ".join(changed[:4]))
     if replayed:
         parts.append(replayed)
@@ -48,24 +50,14 @@ def _changes_across(reference: Call, candidate: Call) -> Iterator[str]:
     """Of calls of two frameworks: what they were given differently under the same parameter, where one was given
     nothing what is not the default, and tensors that only one was given."""
     # Imported here: only comparisons across frameworks need the mapping between them.
-    from trueline.compare.parameters import common_name, default_of, in_torch
+    from trueline.compare.asking import differences
+    from trueline.compare.parameters import common_name
 
-    values, tensors = [], []
-    for call in (reference, candidate):
-        api, arguments = in_torch(call.api, call.arguments)
-        plain = _plain(arguments, "")
-        values.append({common_name(api, path): text for path, text in plain if text != "None"})
-        tensors.append({common_name(call.api, record.path) for record in call.inputs})
-    left, right = values
-    for name in sorted(left.keys() & right.keys()):
-        if not _same_value(left[name], right[name]):
-            yield f"{name}: {left[name]} -> {right[name]}"
-    for name in sorted(left.keys() ^ right.keys()):
-        given = left.get(name, right.get(name, ""))
-        default = default_of(reference.api if name in right else candidate.api, name)
-        # Of a default that is not known, only what was switched on says something.
-        if (given == "True") if default is None else not _same_value(given, render(default)):
-            yield f"{name}: {left.get(name, 'not given')} -> {right.get(name, 'not given')}"
+    calls = (reference, candidate)
+    apis, arguments = (reference.api, candidate.api), (reference.arguments, candidate.arguments)
+    for name, here, there in differences(apis, arguments):
+        yield f"{name}: {here} -> {there}"
+    tensors = [{common_name(call.api, record.path) for record in call.inputs} for call in calls]
     for name in sorted((tensors[0] ^ tensors[1]) & _TELLING):
         here, there = ("a tensor", "not given") if name in tensors[0] else ("not given", "a tensor")
         yield f"{name}: {here} -> {there}"
@@ -73,16 +65,6 @@ def _changes_across(reference: Call, candidate: Call) -> Iterator[str]:
 
 _TELLING = frozenset({"bias", "weight", "attn_mask"})
 """Parameters of which a tensor on one side only says something."""
-
-
-def _same_value(left: str, right: str) -> bool:
-    """Whether two arguments say the same: numbers by value, so that 1 is 1.0; texts whatever their case."""
-    if left.lower() == right.lower():
-        return True
-    try:
-        return float(left) == float(right)
-    except ValueError:
-        return left[:1] in "'\"" and right[:1] not in "'\""  # a word for a number is the other framework's spelling
 
 
 def _plain(tree: Tree, path: str) -> Iterator[tuple[str, str]]:

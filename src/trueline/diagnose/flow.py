@@ -141,7 +141,7 @@ class Flow:
         chosen &= trace.column("phase")[positions] == PHASES.index(Phase.FORWARD)
         wanting = [number for number, layout in trace.layouts.items() if layout.requires_grad]
         chosen &= np.isin(trace.visits[leaves.candidate, 4], wanting)
-        optimizer = [number for number, name in trace.names.items() if name == "optimizer"]
+        optimizer = trace.numbers_of("optimizer")
         chosen &= ~np.isin(trace.column("context")[positions], optimizer)
         rows = table.measured[np.unique(table.pair[chosen])]
         rows = rows[np.isfinite(rows["distance"])]

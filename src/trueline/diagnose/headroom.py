@@ -152,8 +152,7 @@ def _rows(trace: Trace) -> Rows:
     outputs, place = outputs[known], place[known]
     same = extremes["tensor"][place] == outputs[:, 3]
     outputs, numbers = outputs[same], extremes[place[same]]
-    limits = np.array([limit_of(trace.layouts[number].dtype) for number in range(max(trace.layouts, default=-1) + 1)])
-    limit = limits[outputs[:, 4]]
+    limit = trace.limits(outputs[:, 4])
     with np.errstate(all="ignore"):
         size = np.fmax(np.abs(numbers["minimum"]), np.abs(numbers["maximum"]))
         headroom = limit - np.log2(size)

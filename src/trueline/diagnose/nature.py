@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trueline.diagnose.operands import Fetch
 from trueline.diagnose.replaying import Recorded, Unreplayable, exact_and_honest, numbers_of
 from trueline.dtypes import dtype_named
-from trueline.errors import TruelineError
+from trueline.errors import RunError, TruelineError
 from trueline.overflows import Nature
 from trueline.records import Call, TensorRecord
 
@@ -23,6 +23,8 @@ def nature_of(call: Call, forward: Call | None, record: TensorRecord, fetch: Fet
         return Nature.UNKNOWN, "the tensors were not kept, so it was not replayed"
     try:
         exact, honest = exact_and_honest(Recorded(call, fetch, forward), record.path)
+    except RunError:  # the Run is damaged: nobody may take what is left for an answer
+        raise
     except (Unreplayable, TruelineError) as error:
         return Nature.UNKNOWN, f"it could not be replayed: {error}"
     seen = numbers_of(fetch(record), record.dtype)

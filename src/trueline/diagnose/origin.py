@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from trueline.compare import Match
 from trueline.diagnose.comparison import call_comparison
 from trueline.diagnose.confirm import SECONDS, Court, Trial
-from trueline.diagnose.explain import argument_changes, explain
-from trueline.diagnose.flow import Break, Flow
+from trueline.diagnose.divergence import Divergences
+from trueline.diagnose.explain import explain
+from trueline.diagnose.finding import Divergence
+from trueline.diagnose.observables import Observables
 from trueline.diagnose.table import RankTable
 from trueline.judge import Judgement, Standard
 from trueline.ops.facts import Kind, facts_of
-from trueline.records import Origin, Verdict
+from trueline.records import CallComparison, Origin, Phase, Verdict
 from trueline.store.columns import NONE
 
 _HIDDEN = 200
@@ -38,7 +40,6 @@ class Suspect:
     table: RankTable
     row: int
     trial: Trial | None
-    broken: Break | None
 
     @property
     def collective(self) -> bool:
@@ -53,39 +54,104 @@ class Suspect:
 
 def find_origin(
     tables: Sequence[RankTable], standard: Standard, *, replay: bool, thorough: bool, notes: list[str]
-) -> Origin | None:
-    """The origin over all ranks, or None where nothing is wrong. Verdicts of acquitted and of broken rows are changed
-    in the tables. What hides under noise is looked for where the two sides differ in precision; ``thorough`` looks for
-    it anyway."""
+) -> tuple[Origin | None, list[Walk]]:
+    """The origin over all ranks, or None where nothing is wrong, and what each rank gives away. Verdicts of acquitted
+    rows are changed in the tables. What hides under noise is looked for where the two sides differ in precision;
+    ``thorough`` looks for it anyway."""
     _excuse_collectives(tables)
     deadline = time.monotonic() + SECONDS
-    suspects = []
+    walks, found = [], []
     for table in tables:
-        breaks = {one.row: one for one in reversed(_mark_breaks(table))}
         court = Court(table, deadline) if replay else None
-        found = _first_fault(table, breaks, court)
-        if found is None and court is not None and (thorough or table.precision.mixed):
-            found = _hidden_fault(table, Court(table, min(deadline, time.monotonic() + _HIDDEN_SECONDS)))
+        walk = _walk(table, court, deadline)
+        first = walk.first()
+        notes += [f"rank {table.rank}: {one}" if len(tables) > 1 else one for one in walk.notes]
+        for row, trial in walk.acquitted.items():
+            _acquit(table, row, trial)
+        if first is None and court is not None and (thorough or table.precision.mixed):
+            hidden = _hidden_fault(table, Court(table, min(deadline, time.monotonic() + _HIDDEN_SECONDS)))
+            first = None if hidden is None else _from_suspect(hidden)
         if court is not None and court.time_is_up:
             notes.append(
                 f"rank {table.rank}: replaying was stopped after {SECONDS:.0f} s; the rest was judged by distance"
             )
-        if found is None:
-            found = _first_warning(table, breaks)
-        if found is not None:
-            suspects.append(found)
-    if not suspects:
-        return None
-    failing = [one for one in suspects if one.table.verdict[one.row] >= int(Verdict.FAIL)] or suspects
-    chosen = min(failing, key=lambda one: one.when)
-    comparison = call_comparison(chosen.table, chosen.row, standard)
-    trial = chosen.trial
+        walks.append(Walk(table, walk, first))
+        if first is not None:
+            found.append((table, walk, first))
+    if not found:
+        return None, walks
+    chosen = min(found, key=lambda one: Suspect(one[0], one[2].row, None).when)
+    return _as_origin(*chosen, standard, len(tables) > 1), walks
+
+
+def _walk(table: RankTable, court: Court | None, deadline: float) -> Divergences:
+    if not table.across:
+        return Divergences(table, Observables(table), court, deadline)
+    # Imported here: only comparisons across frameworks need it.
+    from trueline.diagnose.across import AcrossFrameworks
+    from trueline.diagnose.ported import PortedObservables
+
+    return AcrossFrameworks(table, PortedObservables(table), court, deadline)
+
+
+@dataclass(slots=True)
+class Walk:
+    """What was found on one rank."""
+
+    table: RankTable
+    divergences: Divergences
+    first: Divergence | None
+
+
+def _from_suspect(suspect: Suspect) -> Divergence:
+    table, row = suspect.table, suspect.row
+    columns = (table.alignment.reference, table.alignment.candidate)
+    left, right = ((int(column[row]),) if column[row] != NONE else () for column in columns)
+    return Divergence("call", row, table.reasons[int(table.reason[row])], left, right, trial=suspect.trial)
+
+
+def _as_origin(table: RankTable, walk: Divergences, found: Divergence, standard: Standard, ranks: bool) -> Origin:
+    calls = tuple(
+        tuple(table.traces[side].call(position) for position in positions)
+        for side, positions in enumerate((found.reference, found.candidate))
+    )
+    comparison = call_comparison(table, found.row, standard)
+    if found.distance is not None:
+        ends = [side[-1] if side else None for side in calls]
+        if ends == [None, None]:
+            ends = [comparison.reference, comparison.candidate]
+        whole = all(len(side) == 1 for side in calls) and ends == [comparison.reference, comparison.candidate]
+        comparison = CallComparison(
+            reference=ends[0],
+            candidate=ends[1],
+            verdict=Verdict.FAIL,
+            reason=found.reason,
+            tensors=comparison.tensors if whole else (),
+            input_distance=found.arrives,
+            output_distance=found.distance,
+            limit=found.limit,
+        )
+    else:
+        comparison = replace(comparison, verdict=max(comparison.verdict, Verdict.FAIL), inherited=False)
+    trial = found.trial
     return Origin(
         comparison=comparison,
-        explanation=explain(comparison, trial.reason if trial is not None else "", len(tables) > 1),
+        explanation=explain(comparison, trial.reason if trial is not None else "", ranks, found.headline),
         confirmed=None if trial is None else trial.guilty,
         evidence=dict(trial.evidence) if trial is not None else {},
+        kind=found.kind,
+        reference_calls=calls[0],
+        candidate_calls=calls[1],
+        names=found.names,
+        headline=found.headline,
+        shows=_shows(table, found),
     )
+
+
+def _shows(table: RankTable, found: Divergence) -> Phase:
+    if found.of_gradients or table.context(found.row) in ("backward", "recompute"):
+        return Phase.BACKWARD
+    return table.phase(found.row)
 
 
 def first_failure(tables: Sequence[RankTable], standard: Standard) -> Origin | None:
@@ -94,7 +160,7 @@ def first_failure(tables: Sequence[RankTable], standard: Standard) -> Origin | N
     for verdicts in ((Verdict.FAIL, Verdict.ERROR), (Verdict.WARN,)):
         numbers = [int(verdict) for verdict in verdicts]
         suspects = [
-            Suspect(table, int(rows[0]), None, None)
+            Suspect(table, int(rows[0]), None)
             for table in tables
             if len(rows := np.flatnonzero(np.isin(table.verdict, numbers)))
         ]
@@ -103,34 +169,6 @@ def first_failure(tables: Sequence[RankTable], standard: Standard) -> Origin | N
             comparison = call_comparison(first.table, first.row, standard)
             return Origin(comparison, explain(comparison, "", len(tables) > 1))
     return None
-
-
-def _first_fault(table: RankTable, breaks: dict[int, Break], court: Court | None) -> Suspect | None:
-    for row in np.flatnonzero(table.verdict >= int(Verdict.FAIL)).tolist():
-        broken = breaks.get(row)
-        if court is None or (broken is not None and broken.certain):
-            return Suspect(table, row, None, broken)
-        trial = court.try_row(row)
-        if trial.guilty is False and not _asked_differently(table, row):
-            _acquit(table, row, trial)
-            continue
-        if trial.guilty is False:
-            reason = f"each side computed rightly what it was asked for, but was asked differently: {trial.reason}"
-            trial = Trial(None, reason, trial.evidence)
-        return Suspect(table, row, trial, broken)
-    return None
-
-
-def _asked_differently(table: RankTable, row: int) -> bool:
-    """Whether the two programs gave this call different plain arguments: then the program is the origin. Calls of
-    different operators, laid side by side by what they end with, are never known to have been asked the same."""
-    if table.across and int(table.alignment.match[row]) > int(Match.RENAMED):
-        return True
-    positions = (int(table.alignment.reference[row]), int(table.alignment.candidate[row]))
-    if NONE in positions:
-        return False
-    calls = [table.traces[side].call(position, statistics=False) for side, position in enumerate(positions)]
-    return any(argument_changes(*calls))
 
 
 def _hidden_fault(table: RankTable, court: Court) -> Suspect | None:
@@ -142,7 +180,7 @@ def _hidden_fault(table: RankTable, court: Court) -> Suspect | None:
         if trial.guilty:
             reason = f"hidden under honest noise; {trial.reason}"
             table.set_judgement(row, Judgement(Verdict.FAIL, reason, float(table.limit[row])))
-            return Suspect(table, row, trial, None)
+            return Suspect(table, row, trial)
     return None
 
 
@@ -158,11 +196,6 @@ def _likely(table: RankTable) -> list[int]:
     return sorted(chosen)
 
 
-def _first_warning(table: RankTable, breaks: dict[int, Break]) -> Suspect | None:
-    rows = np.flatnonzero(table.verdict == int(Verdict.WARN))
-    return Suspect(table, int(rows[0]), None, breaks.get(int(rows[0]))) if len(rows) else None
-
-
 def _acquit(table: RankTable, row: int, trial: Trial) -> None:
     limit = float(table.limit[row])
     table.set_judgement(
@@ -174,18 +207,6 @@ def _acquit(table: RankTable, row: int, trial: Trial) -> None:
             inherited=True,
         ),
     )
-
-
-def _mark_breaks(table: RankTable) -> list[Break]:
-    """Breaks in the flow of data fail (or warn) in their row."""
-    breaks = Flow(table).breaks()
-    for one in breaks:
-        verdict = Verdict.FAIL if one.certain else Verdict.WARN
-        current = Verdict(int(table.verdict[one.row]))
-        if verdict > current or current is Verdict.NOT_COMPARED:
-            limit = float(table.limit[one.row])
-            table.set_judgement(one.row, Judgement(verdict, one.reason, None if np.isnan(limit) else limit))
-    return breaks
 
 
 def _excuse_collectives(tables: Sequence[RankTable]) -> None:

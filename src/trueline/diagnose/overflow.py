@@ -60,6 +60,7 @@ def overflow(
         births = across_ranks(found)
         skipped = [one for rank in found for one in rank.scaling.skipped()]
         logs = watched_ranks((rank, run.rank(rank).folder) for rank in chosen)
+        incomplete = run.incomplete(chosen)
         return OverflowReport(
             str(path),
             tuple(births),
@@ -68,7 +69,11 @@ def overflow(
             sum(len(rank.births.trace) for rank in found),
             sum(len(rank.births.trace.extremes) for rank in found),
             chosen,
-            (*_notes(found, skipped, logs), *saturation_notes(logs)),
+            (
+                *([f"the Run is {incomplete}"] if incomplete else []),
+                *_notes(found, skipped, logs),
+                *saturation_notes(logs),
+            ),
             tuple(watched_of(rank, log) for rank, log in logs.items()),
         )
 
@@ -337,7 +342,7 @@ def _notes(ranks: Sequence[RankOverflows], skipped: Sequence[Skipped], logs: Map
             notes.append(f"rank {rank.rank}: {left:,} more births were not looked at; the first are what counts")
         notes += clipped(rank.births)
         if not len(rank.births.trace.extremes) and rank.rank not in logs:
-            notes.append(f"rank {rank.rank} holds no statistics: it was captured with data=structure")
+            notes.append(f"rank {rank.rank} holds no statistics: captured with data=structure, or ended too early")
     if skipped:
         scales = sorted({one.scale for one in skipped}, reverse=True)
         told = ", ".join(f"{scale:g}" for scale in scales[:4])

@@ -47,6 +47,37 @@ class Precision:
         return bool((units[0] != units[1]).any())
 
     @cached_property
+    def share_alike(self) -> float:
+        """The share of the numbers given to and by calls that both sides hold in the same precision."""
+        leaves = self._table.leaves
+        both = np.flatnonzero((leaves.reference != NONE) & (leaves.candidate != NONE))
+        units = [
+            self._table.units(side, self._table.traces[side].visits[visits[both], 4])
+            for side, visits in ((0, leaves.reference), (1, leaves.candidate))
+        ]
+        floats = (units[0] > 0.0) & (units[1] > 0.0)
+        return float((units[0][floats] == units[1][floats]).mean()) if floats.any() else 0.0
+
+    @property
+    def policy(self) -> float:
+        """That of the coarser side."""
+        return max(self.policies)
+
+    @cached_property
+    def policies(self) -> tuple[float, float]:
+        """For each side the unit roundoff in which half or more of its forward contractions return; 0.0 where there are
+        none. Gradients of parameters are of their type, in whatever they were computed."""
+        outputs, units = self._outputs
+        trace = self._table.traces[1]
+        numbers = [number for number, name in trace.names.items() if facts_of(name).kind is Kind.CONTRACTION]
+        positions = self._table.alignment.candidate[self._table.leaves.row[outputs]]
+        chosen = np.isin(trace.column("api")[positions], numbers)
+        chosen &= trace.column("phase")[positions] == PHASES.index(Phase.FORWARD)
+        if not chosen.any():
+            return 0.0, 0.0
+        return float(np.median(units[0][chosen])), float(np.median(units[1][chosen]))
+
+    @cached_property
     def autocast(self) -> float:
         """The unit roundoff of the half type that contractions of one side alone return from float32; else 0.0."""
         table, leaves = self._table, self._table.leaves

@@ -110,17 +110,12 @@ def _case_of(recorded: Recorded) -> tuple[Case, Inputs]:
     """The call as a Case, and what it was given."""
     call = recorded.call
     backward = call.phase is Phase.BACKWARD
+    case = plan_of(call, recorded.forward)
     forward = recorded.forward if backward else call
-    if forward is None:
-        raise Unreplayable("its forward call was not recorded")
-    if forward.api.rpartition(".")[2] in _NOT_A_FUNCTION:
-        raise Unreplayable("it is no function of its arguments alone")
-    if reason := refusal(forward):
-        raise Unreplayable(reason)
+    assert forward is not None
     missing = [record.path for record in forward.inputs if not record.stored]
     if missing:
         raise Unreplayable(f"its input {missing[0]} was not stored")
-    specs = tuple(_spec(record, requires_grad=backward) for record in forward.inputs)
     tensors = {record.path: _given(record, recorded.fetch) for record in forward.inputs}
     gradients: dict[str, ArrayIn] = {}
     if backward:
@@ -131,7 +126,6 @@ def _case_of(recorded: Recorded) -> tuple[Case, Inputs]:
         gradients = {record.path: _given(record, recorded.fetch) for record in arrived}
         if not gradients:
             raise Unreplayable("no gradient that arrived belongs to an output of the replay")
-    case = Case(forward.api, forward.arguments, specs, backward=backward, autocast=autocast_of(forward), seed=_SEED)
     return case, Inputs(tensors, gradients)
 
 
@@ -158,6 +152,28 @@ def _run(
         if exact:
             raise Unreplayable(f"it cannot be called again: {ended.reason if ended is not None else 'no gradient'}")
         return {}
+    return _parts(case, done)
+
+
+def plan_of(call: Call, forward: Call | None) -> Case:
+    """A recorded call as a Case, without its data; ``forward`` is the forward call of a backward one."""
+    backward = call.phase is Phase.BACKWARD
+    planned = forward if backward else call
+    if planned is None:
+        raise Unreplayable("its forward call was not recorded")
+    if planned.api.rpartition(".")[2] in _NOT_A_FUNCTION:
+        raise Unreplayable("it is no function of its arguments alone")
+    if reason := refusal(planned):
+        raise Unreplayable(reason)
+    specs = tuple(_spec(record, requires_grad=backward) for record in planned.inputs)
+    return Case(planned.api, planned.arguments, specs, backward=backward, autocast=autocast_of(planned), seed=_SEED)
+
+
+def parts_of(case: Case, done: Executed) -> Mapping[str, ArrayOut]:
+    """What a Case gave, by path; raises where it did not return."""
+    ended = done.backward if case.backward and done.outcome.status is Status.RETURNED else done.outcome
+    if ended is None or ended.status is not Status.RETURNED:
+        raise Unreplayable(f"it cannot be called again: {ended.reason if ended is not None else 'no gradient'}")
     return _parts(case, done)
 
 

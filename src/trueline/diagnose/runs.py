@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from trueline.diagnose.comparison import Comparison
 from trueline.diagnose.judging import judge_table
 from trueline.diagnose.origin import find_origin, first_failure
+from trueline.diagnose.outcome import outcome_of
 from trueline.diagnose.table import Progress, RankTable, frameworks_of
 from trueline.errors import UsageError
 from trueline.judge import Standard, standard_named
@@ -43,13 +45,28 @@ def compare_runs(
     total) from time to time.
     """
     rule = standard_named(standard, baseline=baseline is not None)
-    runs = (open_run(reference), open_run(candidate))
-    peer = None if baseline is None else open_run(baseline)
+    with contextlib.ExitStack() as opened:
+        runs = (opened.enter_context(open_run(reference)), opened.enter_context(open_run(candidate)))
+        peer = None if baseline is None else opened.enter_context(open_run(baseline))
+        result = _compared(runs, peer, rule, steps, ranks, replay, progress)
+        opened.pop_all()  # the comparison reads on, and closes them
+    return result
+
+
+def _compared(
+    runs: tuple[Run, Run],
+    peer: Run | None,
+    rule: Standard,
+    steps: Sequence[int] | None,
+    ranks: Sequence[int] | None,
+    replay: bool | None,
+    progress: Progress | None,
+) -> Comparison:
     common = [rank for rank in runs[0].ranks if rank in runs[1].ranks and (ranks is None or rank in ranks)]
     if not common:
         raise UsageError(
             f"the Runs have no rank in common{' among those asked for' if ranks is not None else ''}: "
-            f"{reference} has {_numbers(runs[0].ranks)}, {candidate} has {_numbers(runs[1].ranks)}"
+            f"{runs[0].path} has {_numbers(runs[0].ranks)}, {runs[1].path} has {_numbers(runs[1].ranks)}"
         )
     notes = _notes(runs)
     tables = []
@@ -77,7 +94,11 @@ def compare_runs(
         result.origin = first_failure(tables, rule)
         return result
     wanted = mode == "tensors" and _can_replay(tables) if replay is None else replay
-    result.origin = find_origin(tables, rule, replay=wanted, thorough=replay is True, notes=notes)
+    result.origin, walks = find_origin(tables, rule, replay=wanted, thorough=replay is True, notes=notes)
+    result.outcomes = [outcome_of(one.table, one.divergences, one.first) for one in walks]
+    for one, done in zip(walks, result.outcomes, strict=True):
+        if done.reason:
+            notes.append(f"rank {one.table.rank}: {done.reason}" if len(walks) > 1 else done.reason)
     return result
 
 
@@ -138,10 +159,8 @@ def _notes(runs: tuple[Run, Run]) -> list[str]:
         if values[0] != values[1]:
             notes.append(f"captured with different {option}: {values[0]} and {values[1]}")
     for name, run in zip(("reference", "candidate"), runs, strict=True):
-        incomplete = [rank for rank in run.ranks if not run.rank(rank).certificate.complete]
-        if incomplete:
-            reason = run.rank(incomplete[0]).certificate.stopped_because
-            notes.append(f"the {name} is incomplete (rank {_numbers(incomplete)}): {reason or 'it stopped early'}")
+        if incomplete := run.incomplete():
+            notes.append(f"the {name} is {incomplete}")
     return notes
 
 

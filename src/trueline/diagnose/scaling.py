@@ -79,7 +79,7 @@ class Scaling:
 
     def _optimizer_positions(self) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
         births = self._births
-        inside = [number for number, name in births.trace.names.items() if name == "optimizer"]
+        inside = births.trace.numbers_of("optimizer")
         return np.flatnonzero(np.isin(births.trace.column("context"), inside))
 
     def _multiplied(self, position: int) -> float | None:

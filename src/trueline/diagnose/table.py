@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from trueline.cases import TensorFinding
-from trueline.compare import MEASURED, Alignment, Match, Measurer, align_calls, pair_leaves
-from trueline.compare.measure import NOTES
+from trueline.compare import MEASURED, Alignment, Match, Measurer, align_calls, carry_over, pair_leaves
+from trueline.compare.measure import NOT_ALIKE, NOTES
 from trueline.compare.turning import Turned
 from trueline.compare.updates import match_updates
 from trueline.diagnose.precision import Precision
@@ -51,6 +51,8 @@ class RankTable:
         called = [frameworks_of(trace) for trace in self.traces]
         self.across = all(called) and called[0].isdisjoint(called[1])
         """Whether the two sides are of different frameworks."""
+        for trace in self.traces:
+            carry_over(trace, updates=self.across)  # in one framework updates are told by parameter, by their names
         self.alignment, self.step = _align_steps(self.traces, steps, self.across)
         self.leaves = pair_leaves(self.alignment, *self.traces, across=self.across)
         if self.across:
@@ -64,6 +66,8 @@ class RankTable:
         self.idle = np.zeros(count, dtype=bool)
         self.input_distance = np.zeros(count)
         self.output_distance = np.zeros(count)
+        self.other_size = np.zeros(count, dtype=bool)
+        """Rows that give tensors which cannot be laid side by side, being of other sizes."""
         self.reason = np.zeros(count, dtype=np.int32)
         self.reasons: list[str] = [""]
         self._reason_numbers: dict[str, int] = {"": 0}
@@ -118,8 +122,9 @@ class RankTable:
         )
         different_size = np.zeros(len(self.pair), dtype=bool)
         if len(self.measured):
-            different_size = (self.pair != NONE) & (self.measured["note"][self.pair] == 4)
+            different_size = (self.pair != NONE) & np.isin(self.measured["note"][self.pair], NOT_ALIKE)
         distance = np.where(different_size, np.inf, distance)
+        self.other_size[self.leaves.row[different_size & self.leaves.output]] = True
         known = ~np.isnan(distance)
         for column, chosen in (
             (self.output_distance, known & self.leaves.output),
@@ -205,6 +210,15 @@ class RankTable:
         present = self.alignment.candidate != NONE
         rows[self.alignment.candidate[present]] = np.flatnonzero(present)
         return rows
+
+    @cached_property
+    def in_optimizer(self) -> Any:
+        """Whether the call of a row was made inside of an optimizer's step, on either side."""
+        found = np.zeros(len(self), dtype=bool)
+        for trace, positions in zip(self.traces, (self.alignment.reference, self.alignment.candidate), strict=True):
+            numbers = trace.numbers_of("optimizer")
+            found |= (positions != NONE) & np.isin(trace.column("context")[positions], numbers)
+        return found
 
     def forward_row(self, row: int) -> int:
         """The row of the forward call that a backward call belongs to, or -1."""

@@ -13,6 +13,7 @@ import numpy as np
 from trueline.diagnose.confirm import Court
 from trueline.diagnose.table import RankTable
 from trueline.dtypes import DType, dtype_named
+from trueline.errors import RunError
 from trueline.records import TensorRecord
 from trueline.store.columns import NONE
 
@@ -62,6 +63,8 @@ def gold_of(table: RankTable, row: int, place: int) -> Array | str:
         found = _turned(table, leaf, exact.reshape(record.shape))
     except Unreplayable as error:
         return str(error)
+    except RunError:  # the Run is damaged: nobody may take what is left for an answer
+        raise
     except Exception as error:  # whatever a kernel raises on recorded data must not end the view
         return f"{type(error).__name__}: {str(error)[:120]}"
     return "the replay cannot be laid on what was recorded" if found is None else found

@@ -55,6 +55,11 @@ _OBJECTS = dict.fromkeys(_MEMORY_FORMATS, "torch.memory_format") | dict.fromkeys
 """Names of torch's that are values, with the type that a tree gives them."""
 
 
+MOST_LINE, MOST_VALUES, MOST_DEPTH, MOST_DIGITS = 1 << 20, 1 << 16, 50, 40
+"""Characters of a line, values in it, lists in each other, digits of an integer."""
+MOST_DIMENSIONS, MOST_ELEMENTS = 64, 1 << 63
+
+
 class ConfigError(UsageError):
     """A config line that cannot be read; the message says where."""
 
@@ -86,6 +91,8 @@ class Config:
 
 def parse_config(line: str, number: int | None = None) -> Config:
     """Reads one line; ``number`` is its line number, for the message of a ``ConfigError``."""
+    if len(line) > MOST_LINE:
+        raise _error(line[:200], 0, number, f"the line is longer than {MOST_LINE:,} characters")
     head = _API.match(line)
     if head is None:
         raise _error(line, 0, number, "expected the dotted name of a function and '('")
@@ -108,11 +115,12 @@ def parse_configs(lines: Iterable[str]) -> Iterator[tuple[int, Config | ConfigEr
 class _Reader:
     """Reads the values of one line from a position on."""
 
-    __slots__ = ("line", "number", "position", "tensors")
+    __slots__ = ("depth", "line", "number", "position", "tensors", "values")
 
     def __init__(self, line: str, position: int, number: int | None) -> None:
         self.line, self.position, self.number = line, position, number
         self.tensors: list[ConfigTensor] = []
+        self.values = self.depth = 0
 
     def arguments(self) -> tuple[list[Tree], dict[str, Tree]]:
         args: list[Tree] = []
@@ -136,6 +144,9 @@ class _Reader:
 
     def _value(self) -> tuple[str | None, Tree, bool]:
         """One value with its name, if any, and whether a comma follows it."""
+        self.values += 1
+        if self.values > MOST_VALUES or self.depth > MOST_DEPTH:
+            raise self._error(f"more than {MOST_VALUES:,} values in a call, or {MOST_DEPTH} lists in each other")
         match = _VALUE.match(self.line, self.position)
         if match is None:
             raise self._error(self._complaint())
@@ -145,7 +156,7 @@ class _Reader:
         if match["tensor"]:
             return match[1], self._tensor(match[_SHAPE_GROUP], match[_DTYPE_GROUP], start), comma
         if match["integer"]:
-            return match[1], int(match["integer"]), comma
+            return match[1], self._integer(match["integer"], start), comma
         if kind == "string" or match["string"] is not None:
             return match[1], match["string"][1:-1], comma
         if match["word"]:
@@ -160,18 +171,26 @@ class _Reader:
             return match[1], {"$dtype": self._dtype(match[_TYPE_GROUP], start)}, comma
         return match[1], self._number(match["number"], start), comma
 
+    def _integer(self, text: str, start: int) -> int:
+        if len(text) > MOST_DIGITS:
+            raise self._error(f"an integer of {len(text):,} digits", start - self.position)
+        return int(text)
+
     def _tensor(self, sizes: str, dtype: str, start: int) -> Tree:
         if dtype not in DTYPES:
             raise self._error(f"unknown dtype {dtype!r}", start - self.position)
         try:
             shape = tuple(map(int, sizes.split(","))) if sizes.strip() else ()
         except ValueError:
-            raise self._error(f"[{sizes}] is not a shape", start - self.position) from None
+            raise self._error(f"[{sizes[:60]}] is not a shape", start - self.position) from None
+        if len(shape) > MOST_DIMENSIONS or math.prod(shape) > MOST_ELEMENTS:
+            raise self._error("no tensor has so many dimensions or elements", start - self.position)
         self.tensors.append(ConfigTensor(shape, dtype))
         return {"$t": len(self.tensors) - 1}
 
     def _nested(self, opening: str, start: int) -> tuple[Tree, bool]:
         closing, items, comma = _CLOSING[opening], [], True
+        self.depth += 1
         while not self.line.startswith(closing, self.position):
             if not comma:
                 raise self._error(f"expected ',' or {closing!r}")
@@ -182,6 +201,7 @@ class _Reader:
         after = _CLOSE.match(self.line, self.position + 1)
         assert after is not None, "the pattern matches nothing at least"
         self.position = after.end()
+        self.depth -= 1
         return self._made(opening, items, start), bool(after[1])
 
     def _made(self, opening: str, items: list[Tree], start: int) -> Tree:
@@ -287,11 +307,17 @@ def _written(tree: Tree, tensors: Sequence[str]) -> str:
     if not isinstance(tree, dict):
         return repr(tree)
     if "$t" in tree:
-        return tensors[tree["$t"]]
+        return _tensor_written(tree["$t"], tensors)
     if "$tuple" in tree or "$size" in tree:
         items = tree["$tuple"] if "$tuple" in tree else tree["$size"]
         return "tuple(" + "".join(_written(item, tensors) + "," for item in items) + ")"
     return _written_special(tree, tensors)
+
+
+def _tensor_written(leaf: int, tensors: Sequence[str]) -> str:
+    if leaf >= len(tensors):
+        raise ConfigError(f"tensor {leaf} of its arguments was not recorded")
+    return tensors[leaf]
 
 
 def _written_special(tree: dict[str, Tree], tensors: Sequence[str]) -> str:

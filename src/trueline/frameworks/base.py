@@ -52,9 +52,13 @@ class Tally:
     kernels_outside: dict[str, int] = field(default_factory=dict)
     kernels_inside: int = 0
     gradient_sums: int = 0
+    lost: set[str] = field(default_factory=set)
+    """Those reasons in ``not_recorded`` for which calls are missing that should be there."""
 
-    def miss(self, reason: str, count: int = 1) -> None:
+    def miss(self, reason: str, count: int = 1, *, lost: bool = False) -> None:
         self.not_recorded[reason] = self.not_recorded.get(reason, 0) + count
+        if lost:
+            self.lost.add(reason)
 
 
 Source = Callable[[], tuple[bytes, bytes]]
@@ -73,6 +77,11 @@ class Notebook(Protocol):
     step: int
     tally: Tally
 
+    def model_enters(self, *, trains: bool) -> None:
+        """An outermost module is about to run. Where gradients are wanted of it, what an optimizer's step has ended is
+        over by now; an evaluation still belongs to it."""
+        ...
+
     def next_call(self) -> int: ...
     def next_tensor(self) -> int: ...
     def define(self, table: str, key: Any, row: Callable[[], list[Any]]) -> int: ...
@@ -82,6 +91,7 @@ class Notebook(Protocol):
         payloads: list[Payload] | None = None,
         done: Callable[[], None] | None = None,
     ) -> None: ...
+    def wait_for_room(self) -> None: ...
     def trouble(self, error: BaseException) -> None: ...
 
 
@@ -203,3 +213,10 @@ class Executor(Protocol):
 
 class CannotExecute(Exception):
     """A Case cannot be executed by this framework, wherever; the message says why."""
+
+
+def one_of(name: str, value: Any, *known: str | None) -> None:
+    """Refuses a word that an operator does not know: a composite that asks for one word alone would take any other for
+    its opposite."""
+    if value not in known:
+        raise CannotExecute(f"{name} is {str(value)[:40]!r}; the operator knows {', '.join(map(repr, known))}")

@@ -67,13 +67,16 @@ def _type_name(kind: type) -> str:
 
 
 def _text_of(value: Any, texts: tuple[type, ...]) -> str:
-    """A short text that is the same in every process: nothing with an address in it."""
-    if isinstance(value, (enum.Enum, type, *texts)):
-        return str(value)[:_TEXT_LIMIT]
-    if hasattr(value, "dtype") and hasattr(value, "shape"):  # arrays of numpy
-        return f"{value.dtype}{list(value.shape)}"[:_TEXT_LIMIT]
-    name = getattr(value, "__qualname__", "")
-    return name[:_TEXT_LIMIT] if isinstance(name, str) else ""
+    """A short text that is the same in every process: nothing with an address in it; nothing where it cannot say."""
+    try:
+        if isinstance(value, (enum.Enum, type, *texts)):
+            return str(value)[:_TEXT_LIMIT]
+        if hasattr(value, "dtype") and hasattr(value, "shape"):  # arrays of numpy
+            return f"{value.dtype}{list(value.shape)}"[:_TEXT_LIMIT]
+        name = getattr(value, "__qualname__", "")
+        return name[:_TEXT_LIMIT] if isinstance(name, str) else ""
+    except Exception:  # somebody else's property: a value of Paddle's graphs that has no type yet, say
+        return ""
 
 
 def tree_of(key: Key, first_leaf: int = 0) -> tuple[Tree, int]:

@@ -7,6 +7,11 @@ from fnmatch import fnmatchcase
 from trueline.frameworks.base import Scope
 
 
+def is_narrow(scope: Scope) -> bool:
+    """Whether the user asked for some calls only."""
+    return bool(scope.apis or scope.calls or scope.between or scope.modules)
+
+
 class Selection:
     """Decides call by call. ``narrow`` is False where everything is wanted and nobody needs to ask."""
 

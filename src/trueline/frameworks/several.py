@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from trueline.frameworks.base import Notebook, Scope, Watcher
+from trueline.frameworks.switch import Undo
 
 if TYPE_CHECKING:
     from trueline.frameworks.light import LightOptions, LightWatcher
@@ -30,6 +31,10 @@ class Several:
 
     def version(self) -> str:
         return ", ".join(one.version() for one in self._adapters)
+
+    def ways(self) -> dict[str, str]:
+        """Framework -> the way that a capture takes there, and why."""
+        return {one.name: one.way() for one in self._adapters}
 
     def devices(self) -> Iterable[str]:
         return list(dict.fromkeys(device for one in self._adapters for device in one.devices()))
@@ -59,6 +64,10 @@ class Several:
         self._hooks = None
         for one in self._adapters:
             one.off_optimizer()
+
+    def forget(self) -> None:
+        """Lets go of the watchers, which hold what they have seen."""
+        self._watchers = None
 
     def add(self, adapter: Adapter) -> None:
         """Another framework was imported while a capture is on."""
@@ -106,8 +115,10 @@ class Watchers:
 
     def close(self) -> None:
         self._looking = False
+        undo = Undo()  # one that fails keeps none of the others from being closed
         for one in self._watchers:
-            one.close()
+            undo.add(one.close)
+        undo.all()
 
     def abandon(self) -> None:
         self._looking = False

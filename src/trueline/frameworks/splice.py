@@ -9,6 +9,7 @@ change, and restoring the code leaves nothing behind.
 from __future__ import annotations
 
 import types
+import weakref
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -33,23 +34,44 @@ class Splice:
         def enter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return handler(original, args, kwargs)
 
-        self._gate = _gate(self._code, enter)
+        self._enter = enter
+        self._place = _Place()
+        self._gate = _gate(self._code, self._place)
+
+    @staticmethod
+    def own_codes() -> list[types.CodeType]:
+        """The code of ours that runs before a handler does."""
+        return [code for code in Splice.__init__.__code__.co_consts if isinstance(code, types.CodeType)]
 
     def on(self) -> None:
+        self._place.enter = self._enter
         self._function.__code__ = self._gate
         self._function.__defaults__ = None
         self._function.__kwdefaults__ = None
 
     def off(self) -> None:
-        self._function.__code__ = self._code
+        # Defaults first: another thread may call the function in between, and its own code is nothing without them.
         self._function.__defaults__, self._function.__kwdefaults__ = self._defaults
+        self._function.__code__ = self._code
+        self._place.enter = _given_back(self._function)
 
 
-def _gate(code: types.CodeType, enter: Callable[..., Any]) -> types.CodeType:
-    """Code that hands all arguments to ``enter``, with as many free variables as the code it stands in for (Python
-    insists on that number). The handler travels as a constant, since the function's globals are not ours."""
+def _given_back(function: types.FunctionType) -> Callable[..., Any]:
+    """What a gate does that is still entered when its function has its own code again, and holds nothing of it: a
+    compiler keeps the code that it has met, and with it all that the handler leads to."""
+    known = weakref.ref(function)
+
+    def enter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        function: Any = known()
+        return function(*args, **kwargs)
+
+    return enter
+
+
+def _gate(code: types.CodeType, place: _Place) -> types.CodeType:
+    """Code that hands all arguments to what lies in ``place``, with as many free variables as the code it stands in
+    for (Python insists on that number). The place travels as a constant, since the function's globals are not ours."""
     pattern = _pattern(len(code.co_freevars))
-    place = _Place(enter)
     constants = tuple(place if constant == _PLACE else constant for constant in pattern.co_consts)
     return pattern.replace(
         co_consts=constants,
@@ -57,6 +79,11 @@ def _gate(code: types.CodeType, enter: Callable[..., Any]) -> types.CodeType:
         co_filename=code.co_filename,
         co_firstlineno=code.co_firstlineno,
     )
+
+
+def is_gate(code: types.CodeType) -> bool:
+    """Whether this is the code of a gate."""
+    return any(type(constant) is _Place for constant in code.co_consts)
 
 
 @cache
@@ -84,6 +111,4 @@ class _Place:
     """Holds the handler among the constants of the gate."""
 
     __slots__ = ("enter",)
-
-    def __init__(self, enter: Callable[..., Any]) -> None:
-        self.enter = enter
+    enter: Callable[[tuple[Any, ...], dict[str, Any]], Any]

@@ -5,6 +5,7 @@ Nothing is evaluated: a tree is data, and what it names is made by the framework
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from trueline.frameworks.base import CannotExecute
 from trueline.tree import Tree
 
 
@@ -57,13 +59,25 @@ def _special(tree: dict[str, Any], leaf: Callable[[int], Any], maker: Maker) -> 
     if "$dtype" in tree:
         return maker.dtype(str(tree["$dtype"]))
     if "$device" in tree:
-        return maker.device()
+        return _device(str(tree["$device"]), maker)
     if "$slice" in tree:
         return slice(*(rebuild(part, leaf, maker) for part in tree["$slice"]))
     if "$ellipsis" in tree:
         return ...
     kind = tree.get("$object") or tree.get("$record") or "an unknown kind"
     return maker.thing(str(kind), str(tree.get("text", "")))
+
+
+_KINDS = """cpu cuda gpu meta xpu npu mps hpu mtia dcu ipu xla maia vulkan privateuseone cuda_pinned gpu_pinned mlu gcu
+    musa sdaa metax_gpu iluvatar_gpu intel_hpu custom_cpu""".split()
+_DEVICE = re.compile(rf"(Place\()?({'|'.join(_KINDS)})(:\d+)?\)?")
+"""The devices of both frameworks and of their plugins; where a call is executed, its Target says."""
+
+
+def _device(text: str, maker: Maker) -> Any:
+    if not _DEVICE.fullmatch(text):
+        raise CannotExecute(f"no device of either framework is called {text[:60]!r}")
+    return maker.device()
 
 
 def leaves_of(value: Any, path: str, tensor: type[Any], size: type[Any]) -> Iterator[tuple[str, Any]]:

@@ -63,6 +63,21 @@ def check_standard_named(standard: str | CheckStandard) -> CheckStandard:
     )
 
 
+def names_code(standard: str) -> bool:
+    """Whether a name is that of a function, whose module would be imported."""
+    return standard not in CHECK_STANDARDS and not is_call(standard) and not standard.endswith(".toml")
+
+
+def stored_check_standard(standard: str, where: object) -> CheckStandard:
+    """The standard that a file names. No module is imported because a file says so: whoever trusts it says it again."""
+    if names_code(standard):
+        raise UsageError(
+            f"{where} was judged by the function {standard[:200]!r}, and nothing is imported because a file names it; "
+            f"if you trust it, repeat it: --standard {standard[:200]} (of report, diff, triage and view)"
+        )
+    return check_standard_named(standard)
+
+
 def _factory(place: str) -> Callable[..., CheckStandard]:
     module, _, attribute = place.partition(":")
     found: Any = getattr(import_module(module), attribute)

@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trueline.cases import Case, Evidence, TensorFinding
+from trueline.checked import Unfit, text_of
 from trueline.errors import UsageError
 from trueline.judge.findings import not_compared
 from trueline.records import Measurement, Verdict
@@ -138,8 +139,8 @@ def standard_from_file(path: str | os.PathLike[str]) -> FileStandard:
     """The standard of a TOML file. What is wrong in the file is told with its line."""
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = text_of(file)
+    except Unfit as error:
         raise UsageError(f"{file}: cannot be read as a standard: {error}") from None
     return _Reader(file, text).standard()
 
@@ -184,7 +185,7 @@ def _toml(text: str, file: Path) -> dict[str, Any]:
         raise UsageError(f"{file}: reading TOML needs Python 3.11 or the package tomli") from None
     try:
         found: dict[str, Any] = toml.loads(text)
-    except toml.TOMLDecodeError as error:  # its message names line and column
+    except (RecursionError, ValueError) as error:  # its message names line and column
         raise UsageError(f"{file}: not TOML: {error}") from None
     return found
 
@@ -242,8 +243,14 @@ class _Reader:
         well = isinstance(bounds, dict) and bounds and bounds.keys() <= {"above", "below"}
         if not well or not all(isinstance(v, int | float) and not isinstance(v, bool) for v in bounds.values()):
             self._fail(f"the limit of {number!r} must be a number or {{ above = x, below = y }}", number, position)
-        return Limit(number, _LEVELS[level], *(None if (v := bounds.get(k)) is None else float(v)
-                                               for k in ("above", "below")))  # fmt: skip
+        above, below = (self._float(bounds.get(key), number, position) for key in ("above", "below"))
+        return Limit(number, _LEVELS[level], above, below)
+
+    def _float(self, value: int | float | None, number: str, position: int) -> float | None:
+        try:
+            return None if value is None else float(value)
+        except OverflowError:
+            self._fail(f"the limit of {number!r} is larger than any number", number, position)
 
     def _fail(self, message: str, key: str, rule: int | None = None) -> NoReturn:
         raise UsageError(f"{self._file}:{self._line(key, rule)}: {message}")

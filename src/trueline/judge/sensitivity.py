@@ -103,6 +103,28 @@ def limit_of(evidence: CallEvidence, output: TensorEvidence) -> Limit:
     return Limit(rounding, inherited, max(peak, inherited))
 
 
+def carried(evidence: CallEvidence, output: TensorEvidence) -> float:
+    """How far an output of one program lies from exact arithmetic where each input is off by its ``distance``: what
+    arrives, as it spreads, and this call's own rounding. Independent errors add up as squares; nothing is allowed on
+    top, so that it may be asked for a whole chain of calls."""
+    unit = output.roundoff
+    if unit and evidence.facts.composite:
+        unit = max(unit, evidence.autocast)
+    own = (_OUTPUT_HALF if unit > 1e-4 else 1.0) * unit
+    squares = kinks = 0.0
+    for effect in effects_on(evidence, output):
+        distance = effect.tensor.distance
+        summed_in = unit if effect.coarse_sums else min(unit, _ACCUMULATOR)
+        step = summed_in * effect.growth + _input_rounding(evidence, effect.tensor, unit)
+        squares += _times(effect.amplification, step) ** 2
+        if distance > 0.0 and effect.tensor.reference_dtype.is_exact:
+            return math.inf  # other indices or masks: anything may follow
+        if distance > 0.0:
+            squares += _times(effect.amplification, distance) ** 2
+            kinks += _KINK * math.sqrt(distance) if effect.kinked else 0.0
+    return own + math.sqrt(squares) + kinks if math.isfinite(squares) else math.inf
+
+
 def least_limits(columns: OutputColumns) -> Floats:
     """What every limit of ``limit_of`` is at least, for many outputs at once; negative for exact types
     and where an element spikes."""

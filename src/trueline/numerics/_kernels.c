@@ -461,7 +461,13 @@ static int execute(PyObject *module)
                : 0;
 }
 
-static PyModuleDef_Slot SLOTS[] = {{Py_mod_exec, execute}, {0, NULL}};
+static PyModuleDef_Slot SLOTS[] = {
+    {Py_mod_exec, execute},
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED}, /* what is static is written while the module is made, and never again */
+#endif
+    {0, NULL},
+};
 
 static struct PyModuleDef MODULE = {
     PyModuleDef_HEAD_INIT, "_kernels", "One-pass statistics and comparisons.", 0, METHODS, SLOTS, NULL, NULL, NULL,

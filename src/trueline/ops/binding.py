@@ -67,6 +67,7 @@ gather index_select: input dim index
 gaussian_nll_loss: input target var
 geometric: input p
 grid_sample: input grid
+gelu: input approximate="none"
 group_norm: input num_groups weight=null bias=null eps=1e-05
 gumbel_softmax: logits tau=1 hard=false eps=1e-10 dim=-1
 binary_cross_entropy_with_logits hinge_embedding_loss multi_margin_loss multilabel_margin_loss: input target
@@ -167,6 +168,12 @@ torch.nn.functional.multi_head_attention_forward: query key value embed_dim_to_c
 """``operators: parameter parameter=default ...`` by canonical name, or by full name where the places differ. Defaults
 are JSON; a default of null also stands for "there is none"."""
 
+_KERNELS = """
+conv2d conv3d: input weight stride padding padding_algorithm dilation groups data_format
+depthwise_conv2d: input weight stride padding padding_algorithm groups dilation data_format
+"""
+"""The same of kernels of Paddle's (``paddle._C_ops``) that no row of the mapping names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -207,8 +214,17 @@ def integers_of(value: Tree) -> tuple[int, ...] | None:
 
 @lru_cache(maxsize=1)
 def _table() -> dict[str, tuple[tuple[str, Tree], ...]]:
+    return _parsed(_SIGNATURES)
+
+
+@lru_cache(maxsize=1)
+def _kernels() -> dict[str, tuple[tuple[str, Tree], ...]]:
+    return {f"paddle._C_ops.{name}": parameters for name, parameters in _parsed(_KERNELS).items()}
+
+
+def _parsed(lines: str) -> dict[str, tuple[tuple[str, Tree], ...]]:
     rows: dict[str, tuple[tuple[str, Tree], ...]] = {}
-    for line in _SIGNATURES.strip().splitlines():
+    for line in lines.strip().splitlines():
         names, _, parameters = line.partition(": ")
         rows.update(dict.fromkeys(names.split(), tuple(_parameter(text) for text in parameters.split())))
     return rows
@@ -239,7 +255,7 @@ def _paddle_signature(api: str) -> tuple[tuple[str, Tree], ...]:
     """The parameters of a function of Paddle's in its own order, under the names that torch has for them."""
     row = row_for(api)
     if row is None:
-        return _table().get(canonical(api), ())
+        return _kernels().get(api) or _table().get(canonical(api), ())
     known = dict(_table().get(row.operator) or _table().get(canonical(api), ()))
     return tuple(
         (name, row.defaults.get(ours, known.get(name)))

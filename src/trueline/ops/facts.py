@@ -70,6 +70,11 @@ class Facts:
         return self.name in _ONE_TO_ONE
 
     @property
+    def overwrites(self) -> bool:
+        """Whether nothing of its first argument is left when it returns."""
+        return self.in_place and self.name in _OVERWRITING
+
+    @property
     def discontinuous(self) -> bool:
         """Whether a tiny difference of the input may change an element of the output wholly."""
         return self.kind is Kind.DISCRETE
@@ -168,6 +173,9 @@ _COMPOSITE = frozenset(
 )
 """Made of other operators, which autocast rounds one by one."""
 
+_OVERWRITING = frozenset(
+    "copy fill zero normal uniform random bernoulli exponential cauchy geometric log_normal".split()
+)
 _ONE_TO_ONE = frozenset(
     """
     reshape transpose permute movedim moveaxis contiguous clone alias unsqueeze squeeze flatten unflatten ravel narrow

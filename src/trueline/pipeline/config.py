@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from trueline.checked import Unfit, bytes_of
 from trueline.errors import UsageError
 from trueline.formats.tipc import SHORT, Entry, TipcConfig, by_mode, looks_like_tipc, read_tipc
 from trueline.pipeline.recipe import (
@@ -26,6 +28,7 @@ from trueline.pipelines import Remark
 
 NUMBERS_SUFFIX = ".numbers.yaml"
 """A file beside a config of TIPC, of the same name, that says how its numbers are read and judged."""
+MOST_COMBINATIONS = 100_000
 OUTPUT = "./test_tipc/output"
 """Where the classic tester keeps everything, below the current folder."""
 _LEVEL = re.compile(r"(?<![A-Za-z0-9])(O[0-3])(?![A-Za-z0-9])")
@@ -33,11 +36,26 @@ _LEVEL = re.compile(r"(?<![A-Za-z0-9])(O[0-3])(?![A-Za-z0-9])")
 
 def read_config(path: Path) -> Recipe:
     """Reads a config of TIPC, or one of ours in YAML."""
+    recipe = _read(path)
+    variants = math.prod(len(axis.values) for axis in recipe.axes)
+    trainings = len(recipe.devices) * len(recipe.precisions) * len(recipe.trainers)
+    if variants * max(trainings, 1) > MOST_COMBINATIONS:
+        raise UsageError(
+            f"{path}: its settings combine to {variants * max(trainings, 1):,} commands, more than the "
+            f"{MOST_COMBINATIONS:,} that are planned; name fewer values"
+        )
+    return recipe
+
+
+def _read(path: Path) -> Recipe:
     if path.is_dir():
         raise UsageError(f"{path} is a folder; give the config file in it")
     if not path.is_file():
         raise UsageError(f"there is no config {path}")
-    head = path.read_bytes()[: 1 << 16].decode("utf-8-sig", "replace")
+    try:
+        head = bytes_of(path)[: 1 << 16].decode("utf-8-sig", "replace")
+    except Unfit as error:
+        raise UsageError(f"cannot read the config {path}: {error}") from None
     if looks_like_tipc(head):
         recipe = tipc_recipe(read_tipc(path))
         beside = path.with_suffix(NUMBERS_SUFFIX)

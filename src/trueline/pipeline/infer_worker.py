@@ -11,9 +11,10 @@ use it.
 
 The socket carries lines of JSON. Orders: {"order", "words", "log", "cwd", "environment"}, where words are a script, or
 ``-m`` and a module, with arguments. Answers: {"order", "born"} or {"order", "refused"} with the reason (threads run
-here, of which a copy would have none), later {"order", "ended", "peak_bytes", "took"}: whether it was given a model
-that was read here. When the socket closes, because the tester is done or was killed, all that descends from this
-process is ended, and so is it.
+here, of which a copy would have none), later {"order", "ended", "peak_bytes", "took", "left", "printed", "left_out",
+"lost"}: whether it was given a model that was read here, how many processes it left behind, and what became of what it
+printed, which comes through a pipe into a log with a bound (``supervisor.Output``). When the socket closes, because the
+tester is done or was killed, all that descends from this process is ended, and so is it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -68,6 +68,7 @@ class Nest:
         self._calm = 1  # how many threads this process may have and still be copied
         self._known: set[str] = set()
         self._living: dict[int, tuple[Order, int]] = {}  # process -> its order, the file in which it tells its imports
+        self._outputs: dict[int, Any] = {}
         self._learns = learns
         self._loads = loads
         self._kept = None if loads is None else loads.Kept()
@@ -83,7 +84,10 @@ class Nest:
         signal.signal(signal.SIGCHLD, lambda *_: None)  # the descriptor below needs a handler to be written to
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         while True:
-            ready, _, _ = select.select([self._link, self._woken, self._told], [], [])
+            outputs = {one.descriptor: one for one in self._outputs.values() if one.open}
+            ready, _, _ = select.select([self._link, self._woken, self._told, *outputs], [], [])
+            for descriptor in outputs.keys() & ready:
+                outputs[descriptor].read()
             with contextlib.suppress(BlockingIOError):
                 while self._woken.recv(64):
                     pass
@@ -117,15 +121,21 @@ class Nest:
         if _threads() > self._calm:
             self._tell(order=order["order"], refused=_told_threads())
             return
+        try:
+            output = _SUPERVISOR.Output(order["log"])
+        except OSError as error:
+            self._tell(order=order["order"], refused=f"its log cannot be written: {error.strerror}")
+            return
         diary = os.memfd_create("imports") if first and self._learns else -1
         process = os.fork()
         if not process:
             signal.set_wakeup_fd(-1)
-            for end in (self._link, self._told, self._woken, self._waker):
+            for end in (self._link, self._told, self._woken, self._waker, output, *self._outputs.values()):
                 end.close()
-            _live(order, diary, self._offer)
+            _live(order, diary, self._offer, output.theirs)
+        output.started()
         self._calm = min(self._calm, _threads())  # those that stopped for the copying may not be counted on again
-        self._living[process] = (order, diary)
+        self._living[process], self._outputs[process] = (order, diary), output
         self._tell(order=order["order"], born=process)
 
     def _offer(self) -> None:
@@ -178,10 +188,12 @@ class Nest:
             order, diary = self._living.pop(process, (None, -1))
             if order is None:  # what a command left behind
                 continue
-            _end_left(process, alone=not self._living)
+            output, mark = self._outputs.pop(process), order["environment"].get("TRUELINE_STAGE_TOKEN", "")
+            printed = {"left": _ENDS.end_left(process, mark, alone=not self._living), "left_out": output.finish()}
+            printed |= {"printed": output.bytes, "lost": output.lost}
             code, took = os.waitstatus_to_exitcode(status), process in self._took
             self._took.discard(process)
-            self._tell(order=order["order"], ended=code, peak_bytes=used.ru_maxrss * 1024, took=took)
+            self._tell(order=order["order"], ended=code, peak_bytes=used.ru_maxrss * 1024, took=took, **printed)
             if diary >= 0:
                 with open(diary, encoding="utf-8") as told:
                     told.seek(0)
@@ -268,7 +280,7 @@ def _told_threads() -> str:
 # The life of a copy
 
 
-def _live(order: Order, diary: int, prepare: Callable[[], None]) -> None:
+def _live(order: Order, diary: int, prepare: Callable[[], None], log: int) -> None:
     """Is a command; does not return."""
     code = 1
     try:
@@ -277,7 +289,6 @@ def _live(order: Order, diary: int, prepare: Callable[[], None]) -> None:
         for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         for descriptor, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, log), (2, log)):
             os.dup2(source, descriptor)
         os.environ.update({name: str(value) for name, value in order["environment"].items()})
@@ -351,51 +362,11 @@ def _tell_imports(before: set[str], diary: int) -> None:
         told.write(" ".join(names))
 
 
-# Ending
-
-
-def _family(process: int) -> dict[int, int]:
-    """What descends from a process, without itself: each with its session."""
-    known = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                text = Path("/proc", name, "stat").read_text(encoding="utf-8", errors="replace")
-                _, parent, _, session, *_ = text.rpartition(")")[2].split()
-                known[int(name)] = (int(parent), int(session))
-    family, queue = {}, [process]
-    while queue:
-        one = queue.pop()
-        children = {child: session for child, (parent, session) in known.items() if parent == one}
-        family.update(children)
-        queue += children
-    return family
-
-
-def _end_left(command: int, *, alone: bool) -> None:
-    """Ends what a command that has ended left running. What took a session of its own is known to be that command's
-    only where no other command runs."""
-    for process, session in _family(os.getpid()).items():
-        if session == command or alone:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process, signal.SIGKILL)
-
-
-def _end_all() -> None:
-    """Ends all that descends from this process, also what was started meanwhile or has lost its parent."""
-    deadline = time.monotonic() + 2.0
-    while (family := _family(os.getpid())) and time.monotonic() < deadline:
-        for one in family:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(one, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        time.sleep(0.005)
+# Around it
 
 
 def _terminated(*_: Any) -> None:
-    _end_all()
+    _ENDS.end_all()
     os._exit(128 + int(signal.SIGTERM))
 
 
@@ -414,6 +385,9 @@ def _beside(name: str) -> Any:
     return module
 
 
+_SUPERVISOR, _ENDS = _beside("supervisor"), _beside("warm_ends")
+
+
 def main() -> None:
     link = socket.socket(fileno=int(sys.argv[1]))
     loads = _beside("warm_loads") if "--share" in sys.argv[2:] else None
@@ -425,7 +399,7 @@ def main() -> None:
     try:
         Nest(link, loads, learns="--learn" in sys.argv[2:]).live()
     finally:
-        _end_all()
+        _ENDS.end_all()
         os._exit(0)
 
 

@@ -28,13 +28,17 @@ _LOOK_SECONDS = 0.5
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a command ended: its exit code (negative for a signal), why it was ended by us (empty where it was not),
-    how long it took, the most memory it held, how many processes it left behind."""
+    how long it took, the most memory it held, how many processes it left behind; how many bytes it printed, how many of
+    them the log leaves out, and why the log has not all of the others (empty where it has)."""
 
     code: int
     why: str = ""
     seconds: float = 0.0
     peak_bytes: int = 0
     left: int = 0
+    printed: int = 0
+    left_out: int = 0
+    lost: str = ""
 
 
 class Running(Protocol):
@@ -127,6 +131,9 @@ class Supervised:
                 float(answer["seconds"]),
                 int(answer["peak_bytes"]),
                 int(answer["left"]),
+                int(answer["printed"]),
+                int(answer["left_out"]),
+                str(answer["lost"]),
             )
         except (ValueError, KeyError):
             return Ended(self._process.returncode or 1, "its supervisor died", seconds)
@@ -140,6 +147,18 @@ class Started(Protocol):
 
     @property
     def peak_bytes(self) -> int: ...
+
+    @property
+    def left(self) -> int: ...
+
+    @property
+    def printed(self) -> int: ...
+
+    @property
+    def left_out(self) -> int: ...
+
+    @property
+    def lost(self) -> str: ...
 
     def poll(self) -> int | None: ...
 
@@ -164,7 +183,11 @@ class Warm:
         seconds = time.monotonic() - self._started
         code = self._process.poll()
         if code is not None:
-            self._ended = Ended(code, self._why, seconds, max(self._peak, self._process.peak_bytes))
+            ended = self._process
+            self._ended = Ended(
+                code, self._why, seconds, max(self._peak, ended.peak_bytes), ended.left, ended.printed,
+                ended.left_out, ended.lost,
+            )  # fmt: skip
             return self._ended
         if self._too_large(seconds):
             self._end("out of memory")

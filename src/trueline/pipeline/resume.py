@@ -75,11 +75,19 @@ class Memory:
         return result if result.status is StageStatus.DONE else None
 
     def keep(self, result: StageResult, key: str, folder: Path) -> None:
-        """Writes down how a stage ended."""
+        """Writes down how a stage ended. Another stage may be deleting the folder just now."""
         data = {"key": key, "result": result_dict(result), "written": _written(result.stage, folder, self._project)}
         draft = folder / f".{RESULT_FILE}.part"
-        draft.write_text(json.dumps(data, indent=1), encoding="utf-8")
-        draft.replace(folder / RESULT_FILE)
+        for last in (False, False, True):
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                draft.write_text(json.dumps(data, indent=1), encoding="utf-8")
+                draft.replace(folder / RESULT_FILE)
+            except FileNotFoundError:
+                if last:
+                    raise
+            else:
+                return
 
 
 def stage_before(folder: Path, stage: Stage) -> StageResult | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from trueline.errors import TruelineError
 from trueline.pipeline.checking import answers_in, request_of
 from trueline.pipeline.graph import Graph
 from trueline.pipeline.keeping import keep_operators
@@ -33,6 +34,7 @@ from trueline.pipelines import (
     StageStatus,
 )
 from trueline.records import Verdict
+from trueline.report.terminal import visible
 
 STAGES_FOLDER = "stages"
 OPERATORS_FOLDER = "operators"
@@ -212,11 +214,23 @@ class Runner:
         ended = [(job, end) for job in self._running if (end := job.running.poll()) is not None]
         for job, end in ended:
             self._running.remove(job)
-            if job.answers is None:
-                self._end_command(job, end)
-            else:
-                self._end_checks(job, end)
+            try:
+                if job.answers is None:
+                    self._end_command(job, end)
+                else:
+                    self._end_checks(job, end)
+            except OSError as error:
+                raise TruelineError(self._unwritten(job, end, error)) from error
         return bool(ended)
+
+    def _unwritten(self, job: _Job, ended: Ended, error: OSError) -> str:
+        """What is said where we cannot write down how a stage ended; most often it has filled the disk itself."""
+        status, why = status_of(ended, UNSUPPORTED_CODE)
+        how = ": ".join(part for part in (why, _last_words(self.stage_folder(job.stages[0].name) / LOG_FILE)) if part)
+        return (
+            f"{job.stages[0].name} has ended ({how or status.value}), but that cannot be written down in "
+            f"{self.folder}: {error.strerror or error}; make room and begin again: what is done stays done"
+        )
 
     def _end_command(self, job: _Job, ended: Ended) -> None:
         stage = job.stages[0]
@@ -245,6 +259,7 @@ class Runner:
             attempts=len(job.failed) + 1,
             not_warm=self._starter.refused(stage),
         )
+        folder.mkdir(parents=True, exist_ok=True)  # another command may have deleted it
         self._copy_log(stage, log)
         self._memory.keep(result, job.key, folder)
         self._end(result)
@@ -350,6 +365,10 @@ def _warnings(job: _Job, ended: Ended) -> str:
         said.append(f"succeeded at attempt {attempts} only; the one before: {job.failed[-1]}")
     if ended.left:
         said.append(f"left {ended.left} processes behind, which were ended")
+    if ended.left_out:
+        said.append(f"printed {ended.printed:,} bytes, of which the log leaves out {ended.left_out:,}")
+    if ended.lost:
+        said.append(f"its output could not be kept: {ended.lost}")
     return "; ".join(said)
 
 
@@ -365,4 +384,5 @@ def _last_words(log: Path) -> str:
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ""
-    return next((line.strip()[:_REASON_LENGTH] for line in reversed(lines) if line.strip()), "")
+    words = (visible(line.strip()) for line in reversed(lines))
+    return next((line[:_REASON_LENGTH] for line in words if line.strip()), "")

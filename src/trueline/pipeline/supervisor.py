@@ -4,16 +4,20 @@ Run as a script by an interpreter without site packages, so that it starts in a 
 standard library. Its only argument is a JSON object {words, folder, log, timeout, memory, control, answer}: what to
 execute, where, where its output goes, the limits in seconds and bytes (or null), and two descriptors. It ends the
 command when the other end of ``control`` is closed, which happens by itself when the tester dies, and writes
-{code, why, seconds, peak_bytes, left} to ``answer``.
+{code, why, seconds, peak_bytes, left, printed, left_out, lost} to ``answer``.
 
 What a command starts may put itself out of its process group (``setsid``, daemons). So this process declares itself
-the one to which orphans are handed, and ends whatever descends from it.
+the one to which orphans are handed, and ends whatever descends from it. A mark in the environment would be lost where
+a daemon empties its own, and a cgroup is not for everybody to make.
+
+What it prints comes through a pipe, so that a log has a bound however fast the command prints.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import select
@@ -32,6 +36,11 @@ _END_LOOK_SECONDS = 0.02
 _GRACE_SECONDS = 0.5
 _HELPER_SECONDS = 1.0
 _END_SECONDS = 5.0
+LOG_BYTES = 8 << 20
+"""Of an output that is longer than twice this, so much of its beginning is kept, and so much of its end."""
+_CHUNK = 1 << 16
+_LARGE_PIPE = 1 << 20
+_SET_PIPE_SIZE = 1031
 
 
 def children_of(pid: int) -> Iterator[int]:
@@ -77,6 +86,83 @@ def _shared_memory(pid: int) -> int:
     return 0
 
 
+class Output:
+    """What a command prints, on its way into a log of bounded size: the beginning at once, then a window of the end,
+    which is written when the command has ended. A log that is deleted meanwhile is there again in the end; what a disk
+    has no room for is dropped."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._log = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self.descriptor, self.theirs = os.pipe()
+        os.set_blocking(self.descriptor, False)
+        with contextlib.suppress(OSError):  # more than a user may have, or not Linux
+            fcntl.fcntl(self.theirs, _SET_PIPE_SIZE, _LARGE_PIPE)
+        self.open = True
+        self.bytes = 0
+        self._begun = 0
+        self._end = bytearray()
+        self.lost = ""
+
+    def started(self) -> None:
+        """The command has its own end of the pipe now."""
+        os.close(self.theirs)
+
+    def close(self) -> None:
+        """Lets go of all but the command's own end, in a process that is the command."""
+        for descriptor in (self._log, self.descriptor):
+            os.close(descriptor)
+
+    def read(self) -> None:
+        """Takes what is there, but not for ever."""
+        for _ in range(_LARGE_PIPE // _CHUNK):
+            try:
+                chunk = os.read(self.descriptor, _CHUNK)
+            except BlockingIOError:
+                return
+            if not chunk:
+                self.open = False
+                return
+            self._take(chunk)
+
+    def finish(self) -> int:
+        """Writes the end; gives how many bytes were left out between it and the beginning."""
+        self.read()
+        del self._end[: max(0, len(self._end) - LOG_BYTES)]
+        left_out = self.bytes - self._begun - len(self._end)
+        if left_out:
+            self._write(f"\n[trueline: {left_out} bytes are left out here]\n".encode())
+        self._write(bytes(self._end))
+        self._put_back()
+        self.close()
+        return left_out
+
+    def _take(self, chunk: bytes) -> None:
+        self.bytes += len(chunk)
+        beginning = chunk[: max(0, LOG_BYTES - self._begun)]
+        self._begun += len(beginning)
+        self._write(beginning)
+        self._end += chunk[len(beginning) :]
+        if len(self._end) > 2 * LOG_BYTES:
+            del self._end[:-LOG_BYTES]
+
+    def _write(self, content: bytes) -> None:
+        try:
+            while content:
+                content = content[os.write(self._log, content) :]
+        except OSError as error:
+            self.lost = self.lost or str(error.strerror)
+
+    def _put_back(self) -> None:
+        if os.path.exists(self._path):
+            return
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            content = os.pread(self._log, os.fstat(self._log).st_size, 0)
+            with open(self._path, "xb") as file:
+                file.write(content)
+
+
 class Supervisor:
     """Starts the command and stays with it."""
 
@@ -90,6 +176,7 @@ class Supervisor:
         self.peak = 0
         self.why = ""
         self.group = 0
+        self.output = Output(self.log)
 
     def run(self) -> dict[str, object]:
         started = time.monotonic()
@@ -99,6 +186,7 @@ class Supervisor:
         if not self.why:
             self._let_go()
         left = self._end_all(gently=False)
+        left_out = self.output.finish()
         code = os.waitstatus_to_exitcode(status)
         return {
             "code": code,
@@ -106,19 +194,23 @@ class Supervisor:
             "seconds": seconds,
             "peak_bytes": max(self.peak, largest * 1024),
             "left": left,
+            "printed": self.output.bytes,
+            "left_out": left_out,
+            "lost": self.output.lost,
         }
 
     def _start(self) -> int:
         parent = os.getpid()
         pid = os.fork()
         if pid:
+            self.output.started()
             return pid
         try:
             os.setsid()
             _prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(1)
-            log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            log = self.output.theirs
             for descriptor, stream in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2)):
                 os.dup2(descriptor, stream)
             os.chdir(self.folder)
@@ -133,17 +225,23 @@ class Supervisor:
     def _wait(self, pid: int, started: float) -> tuple[int, int]:
         """The status with which the command ended, and the kilobytes of its largest process."""
         watched = _descriptor_of(pid)
+        next_look = started
         try:
             while True:
                 listened = [self.control] if watched is None else [watched, self.control]
+                listened += [self.output.descriptor] if self.output.open else []
                 ready, _, _ = select.select(listened, [], [], self._patience(started))
+                if self.output.descriptor in ready:
+                    self.output.read()
                 ended, status, usage = os.wait4(pid, os.WNOHANG)
                 if ended:
                     return status, usage.ru_maxrss
                 if self.control in ready and not os.read(self.control, 64):
                     self._give_up("ended by the tester", gently=False)
-                self._look(started)
-                self._reap(except_for=pid)
+                if time.monotonic() >= next_look or self.why:  # not each time that it prints something
+                    next_look = time.monotonic() + self._patience(started)
+                    self._look(started)
+                    self._reap(except_for=pid)
         finally:
             if watched is not None:
                 os.close(watched)
@@ -173,6 +271,7 @@ class Supervisor:
         """Waits a moment for helpers that end by themselves once the command has; they may have to clean up."""
         deadline = time.monotonic() + _HELPER_SECONDS
         while time.monotonic() < deadline and self._alive():
+            self.output.read()
             time.sleep(0.01)
 
     def _alive(self) -> list[int]:
@@ -197,6 +296,7 @@ class Supervisor:
                     with contextlib.suppress(ProcessLookupError, PermissionError):
                         os.kill(pid, signal.SIGKILL if final else signal.SIGTERM)
                 told = True
+            self.output.read()
             time.sleep(0.01)
         return first
 

@@ -75,6 +75,8 @@ class Started:
         self.returncode: int | None = None
         self.peak_bytes = 0
         self.took = False
+        self.left = self.printed = self.left_out = 0
+        self.lost = ""
         self.refused = ""
 
     @property
@@ -114,7 +116,8 @@ class Started:
             self.refused, self.returncode = message["refused"], 0
         else:
             self.returncode, self.peak_bytes = message["ended"], message["peak_bytes"]
-            self.took = message["took"]
+            self.took, self.left, self.lost = message["took"], message["left"], message["lost"]
+            self.printed, self.left_out = message["printed"], message["left_out"]
 
     def lose(self) -> None:
         """The worker is gone, and this with it."""

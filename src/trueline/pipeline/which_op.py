@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trueline.diagnose import Comparison, compare_runs
 from trueline.errors import TruelineError
+from trueline.ops.facts import Kind, facts_of
 from trueline.pipeline.recording import CALLS_SUFFIX, KERNELS_SUFFIX, points_in
 from trueline.pipelines import TO_KEEP, NumberFinding, StageRun
 from trueline.records import Call, CallComparison, Role, Verdict
@@ -98,13 +99,11 @@ class _Search:
 
 def name_first_op(reference: StageRun, candidate: StageRun) -> NumberFinding:
     """Compares the calls of two stages on the probe batch and names the first that parts. Both must have run with
-    ``TRUELINE_PROBE_CAPTURE=1``. Where their calls have no counterparts, as those of an exported model, the kernels
-    below them are compared."""
+    ``TRUELINE_PROBE_CAPTURE=1``. Where their calls have no counterparts, as those of an exported model, or the first is
+    one that holds others, as that of a script, the kernels below them are compared."""
     found = [_compared(reference, candidate, suffix) for suffix in (CALLS_SUFFIX, KERNELS_SUFFIX)]
-    sure = [finding for finding, certain in found if certain]
-    return (
-        sure[0] if sure else max((finding for finding, _ in found), key=lambda finding: finding.verdict is Verdict.FAIL)
-    )
+    failing = [one for one in found if one[0].verdict is Verdict.FAIL] or found
+    return max(failing, key=lambda one: one[1])[0]
 
 
 def ops_to_keep(stage: StageRun) -> NumberFinding:
@@ -138,9 +137,18 @@ def _compared(reference: StageRun, candidate: StageRun, suffix: str) -> tuple[Nu
     try:
         with compare_runs(runs[0], runs[1]) as comparison:
             finding = _named(comparison, candidate.stage.name)
-            return finding, comparison.origin is not None or finding.verdict is Verdict.PASS
+            return finding, _is_certain(comparison)
     except TruelineError as error:
         return NumberFinding(_WHAT, Verdict.NOT_COMPARED, str(error)), False
+
+
+def _is_certain(comparison: Comparison) -> bool:
+    """Whether a comparison needs no second opinion: nothing differs, or what does is an operator that is known, or was
+    shown to be wrong by a replay."""
+    origin = comparison.origin
+    if origin is None:
+        return comparison.verdict is Verdict.PASS
+    return origin.confirmed is not None or facts_of(origin.comparison.call.api).kind is not Kind.OTHER
 
 
 def _named(comparison: Comparison, blamed: str) -> NumberFinding:

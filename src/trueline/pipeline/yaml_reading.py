@@ -10,7 +10,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from trueline.checked import MOST_INTEGER, Unfit, text_of
 from trueline.errors import UsageError
+
+_MOST_BYTES, _MOST_VALUES, _MOST_DEPTH = 1 << 18, 50_000, 50
+"""Of one config."""
 
 Place = tuple[str | int, ...]
 
@@ -21,6 +25,7 @@ class Document:
     def __init__(self, path: Path) -> None:
         self.path = str(path)
         self._lines: dict[Place, int] = {}
+        self._values = 0
         self.content = self._read(path)
 
     def where(self, place: Place) -> str:
@@ -71,23 +76,30 @@ class Document:
         except ImportError:
             raise UsageError(f"{path} is YAML, for which PyYAML is needed: pip install 'trueline[pipeline]'") from None
         try:
-            node = yaml.compose(path.read_text(encoding="utf-8-sig"), Loader=yaml.SafeLoader)
+            node = yaml.compose(text_of(path, _MOST_BYTES), Loader=yaml.SafeLoader)
             if node is None:
                 raise UsageError(f"{path} is empty")
             value = self._value(node, (), yaml.SafeLoader(""))
+        except Unfit as error:
+            raise UsageError(f"{path}: {error}") from None
+        except RecursionError:
+            raise UsageError(f"{path}: no valid config: it is nested deeper than {_MOST_DEPTH} levels") from None
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             line = f", line {mark.line + 1}" if mark is not None else ""
             problem = getattr(error, "problem", None) or error
             raise UsageError(f"{path}{line}: no valid YAML: {problem}") from None
-        except UnicodeDecodeError:
-            raise UsageError(f"{path}: not UTF-8 text; save the config as UTF-8") from None
         return self.mapping(value, ())
 
     def _value(self, node: Any, place: Place, loader: Any) -> Any:
+        self._values += 1  # aliases repeat what they stand for: few lines can say more than fits any memory
+        if self._values > _MOST_VALUES:
+            raise Unfit(f"it says more than {_MOST_VALUES:,} values")
+        if len(place) > _MOST_DEPTH:
+            raise RecursionError
         self._lines[place] = node.start_mark.line + 1
         if node.id == "scalar":
-            return loader.construct_object(node)
+            return _scalar(node, loader)
         if node.id == "sequence":
             return [self._value(item, (*place, number), loader) for number, item in enumerate(node.value)]
         found: dict[str, Any] = {}
@@ -100,6 +112,16 @@ class Document:
             found[key] = self._value(value_node, here, loader)
             self._lines[here] = key_node.start_mark.line + 1
         return found
+
+
+def _scalar(node: Any, loader: Any) -> Any:
+    try:
+        value = loader.construct_object(node)
+    except ValueError as error:  # a date that is none, more digits than Python reads
+        raise Unfit(f"line {node.start_mark.line + 1}: {error}") from None
+    if isinstance(value, int) and abs(value) >= MOST_INTEGER:
+        raise Unfit(f"line {node.start_mark.line + 1}: an integer of {value.bit_length()} bits")
+    return value
 
 
 def _kind(value: Any) -> str:

@@ -11,7 +11,8 @@ it was doing. That job is tried once more, alone, in a fresh worker (an earlier 
 first one); if it kills that one as well, the death is its outcome. The jobs that waited behind it go to another worker.
 
 Jobs say what they are guessed to take (``Job.seconds``, ``Job.bytes``). One that takes fifty times as long, and ten
-seconds at least, is ended; ``timeout`` is the most that any may take. Jobs that together are guessed to need more than
+seconds at least, is ended, but not while it takes more and more memory: that ends at the limit of memory, however slow
+the machine is to give it. ``timeout`` is the most that any may take. Jobs that together are guessed to need more than
 ``budget`` bytes wait for each other; one that needs more than all of it runs alone, and one that needs several times as
 much is not tried.
 """
@@ -292,11 +293,13 @@ class Pool:
             if number == IDLE or not seat.tasks or seat.tasks[0].number != number or now - since < _TICK:
                 continue
             looked = True
-            limit = seat.tasks[0].limit(self.timeout)
-            if now - since > limit:
-                yield from self._stop(seat, seat.tasks[0].took_too_long(limit, self.timeout))
-            elif self._memory is not None and seat.used() > self._memory:
+            used, limit = seat.look(number, now), seat.tasks[0].limit(self.timeout)
+            if self._memory is not None and used > self._memory:
                 yield from self._stop(seat, _used_too_much(self._memory))
+            elif now - since > self.timeout:
+                yield from self._stop(seat, seat.tasks[0].took_too_long(self.timeout, self.timeout))
+            elif now - max(since, seat.grew) > limit:
+                yield from self._stop(seat, seat.tasks[0].took_too_long(limit, self.timeout))
         if looked:
             yield from self._watch_budget()
 

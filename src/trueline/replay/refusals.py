@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 
-from trueline.cases import Case
+from trueline.cases import Case, covers
 from trueline.dtypes import DTYPES
 from trueline.ops.facts import Kind, facts_of
 from trueline.records import Call, TensorRecord
@@ -30,11 +30,11 @@ def refusal(call: Call, overridden: Collection[str] = ()) -> str:
         return "it raised an error when it was captured"
     if facts_of(call.api).kind is Kind.COLLECTIVE:
         return _COLLECTIVE
-    if call.api not in overridden:
+    if not covers(overridden, call.api):
         if call.api.endswith(".apply"):
             return "a custom autograd function: what it does was not recorded, the calls it makes were"
         if not call.api.startswith(_FRAMEWORKS):
-            return "not a function of the framework: what it does was not recorded"
+            return f"no operator: {call.api} is not a function of the framework; what it does was not recorded"
     unknown = _unknown_object(call.arguments)
     if unknown:
         return f"an argument of type {unknown} was not recorded in full"
@@ -51,8 +51,8 @@ def case_refusal(case: Case, overridden: Collection[str] = ()) -> str:
     """Why a case that was written down, not captured, cannot be executed; empty where it can."""
     if facts_of(case.api).kind is Kind.COLLECTIVE:
         return _COLLECTIVE
-    if case.api not in overridden and not case.api.startswith(_FRAMEWORKS):
-        return f"not a function of a framework that is known here: {case.api}"
+    if not covers(overridden, case.api) and not case.api.startswith(_FRAMEWORKS):
+        return f"no operator: {case.api} is not a function of a framework that is known here"
     return _too_large([spec.shape for spec in case.tensors])
 
 

@@ -19,6 +19,7 @@ from trueline.replay.zygote import Zygote, can_fork
 _START_SECONDS = 300.0
 _START_FAILURES = 3
 _FIRST_PACE = 0.2
+_NOTABLY_MORE = 16 << 20
 
 
 class WorkerError(TruelineError):
@@ -39,6 +40,10 @@ class Seat:
     last_answer: float = 0.0
     resident: int = 0
     """Bytes in memory before the first job."""
+    grew: float = 0.0
+    """When its running job was last seen to have taken notably more memory than ever before."""
+    _looked_at: int = 0
+    _most: int = 0
 
     @property
     def bytes(self) -> int:
@@ -48,6 +53,15 @@ class Seat:
     def used(self) -> int:
         """Bytes that its jobs have really taken."""
         return memory_of(self.worker.process.pid).resident - self.resident
+
+    def look(self, number: int, now: float) -> int:
+        """The same, while it does the job of this number; notes whether that still grows."""
+        used = self.used()
+        if self._looked_at != number:
+            self._looked_at, self._most, self.grew = number, used, 0.0
+        elif used > self._most + _NOTABLY_MORE:
+            self._most, self.grew = used, now
+        return used
 
     def begin(self, process: int) -> None:
         """Its worker is there, as this process."""

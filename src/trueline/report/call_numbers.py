@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from trueline.dtypes import limit_of
 from trueline.records import Phase, Role
 from trueline.store import Trace
 from trueline.store.columns import NONE, PHASES, ROLES
@@ -59,9 +58,8 @@ def _outputs(trace: Trace) -> tuple[Vector, Vector, Vector]:
     outputs = trace.visits[trace.visits[:, 2] == _OUTPUT]
     numbers, known = _numbers_of(trace, outputs[:, 3])
     outputs = outputs[known]
-    limits = np.array([limit_of(trace.layouts[one].dtype) for one in range(max(trace.layouts, default=-1) + 1)])
     calls = np.searchsorted(trace.column("id"), outputs[:, 0])
-    return calls, numbers, limits[outputs[:, 4]] if len(outputs) else np.empty(0)
+    return calls, numbers, trace.limits(outputs[:, 4])
 
 
 def _numbers_of(trace: Trace, tensors: Vector) -> tuple[Vector, Vector]:
@@ -103,7 +101,7 @@ def _norms(numbers: Vector) -> Vector:
 
 def _made_by_calls(trace: Trace) -> Vector:
     """The tensors that calls gave, but for those of optimizers, which give parameters."""
-    optimizers = [number for number, text in trace.names.items() if text == "optimizer"]
+    optimizers = trace.numbers_of("optimizer")
     makers = trace.column("id")[~np.isin(trace.column("context"), optimizers)]
     outputs = trace.visits[trace.visits[:, 2] == _OUTPUT]
     return np.unique(outputs[np.isin(outputs[:, 0], makers)][:, 3])

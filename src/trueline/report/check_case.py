@@ -8,12 +8,10 @@ from typing import Any
 from trueline.cases import CaseResult, Evidence, Outcome, TensorFinding
 from trueline.records import Measurement, Verdict
 from trueline.report.check_cells import WAITING, Dtypes, dtype_of
-from trueline.report.check_groups import script_text
 from trueline.report.check_wording import (
     call_words,
-    repro_command,
-    repro_path,
     score_of,
+    script_of,
     simulated_words,
     worst_element,
 )
@@ -54,12 +52,12 @@ def _score(result: CaseResult, part: str) -> float | None:
 def case_details(result: CaseResult, folder: Path | None = None) -> dict[str, Any]:
     """One case as the page's side panel shows it."""
     case = result.case
-    script = repro_path(result, folder)
+    script = script_of(result, folder)
     return {
         "key": case.key,
         "seed": str(case.seed),
-        "repro": repro_command(result, folder),
-        "script": "" if script is None or folder is None else script_text(script, folder),
+        "repro": "" if script is None else script.command or script.fault,
+        "script": "" if script is None else script.shown,
         "calls": list(case.calls[:_CALLS_SHOWN]),
         "candidate": _outcome(result.measured.candidate),
         "reference": None if result.measured.reference is None else _outcome(result.measured.reference),

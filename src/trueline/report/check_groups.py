@@ -7,7 +7,6 @@ is read only where a triage writes one, below the folder of the check.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,12 +15,13 @@ from typing import Any
 from trueline.cases import Ending
 from trueline.groups import Group, Label, Look, Member, Opinion, Signature
 from trueline.report.check_cells import Dtypes, Failing
+from trueline.report.kept_scripts import kept_script, sealed_json
 from trueline.report.triage import opinion_words, what_of
 from trueline.report.wording import command
+from trueline.store.intact import damaged
 
 TRIAGE_FOLDER = "triage"
 MOST_GROUPS = 200
-MOST_SCRIPT_BYTES = 40_000
 _MOST_MEMBERS = 8
 _MOST_DETAIL = 300
 _STRIPPED = (
@@ -69,14 +69,18 @@ def alike(failing: Iterable[Failing], dtypes: Dtypes) -> list[dict[str, Any]]:
 
 
 def triage_groups(folder: Path) -> list[Group] | None:
-    """The groups that a triage left in its folder; None where there is no triage that can be read."""
+    """The groups that a triage left in its folder; None where there is no triage."""
+    file = folder / "groups.json"
     try:
-        content = json.loads((folder / "groups.json").read_text(encoding="utf-8"))
-        if content.get("format") != "trueline-triage":
-            return None
-        return [_group(one, folder) for one in content["groups"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        content = sealed_json(file, folder.parent)
+    except FileNotFoundError:
         return None
+    if content.get("format") != "trueline-triage":
+        return None
+    try:
+        return [_group(one, folder) for one in content["groups"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        damaged(file, f"it has no groups of a triage ({type(error).__name__}: {error})", "make the triage again")
 
 
 def _group(content: Mapping[str, Any], folder: Path) -> Group:
@@ -97,7 +101,7 @@ def _group(content: Mapping[str, Any], folder: Path) -> Group:
         label=Label(content["label"]),
         why=str(content["why"]),
         opinions=tuple(_opinion(one) for one in content.get("opinions", ())),
-        folder=own if _NAME.fullmatch(name) and (own / "repro.py").is_file() else None,
+        folder=own if _NAME.fullmatch(name) and own.is_dir() else None,
         reproduced=bool(content.get("reproduced")),
         note=str(content.get("note", "")),
     )  # fmt: skip
@@ -114,7 +118,7 @@ def _opinion(content: Mapping[str, Any]) -> Opinion:
 
 def _of_triage(group: Group, folder: Path) -> dict[str, Any]:
     told = next((words for opinion in group.opinions if (words := opinion_words(opinion))), "")
-    script = None if group.folder is None else group.folder / "repro.py"
+    script = None if group.folder is None else kept_script(group.folder, folder)
     return {
         "name": group.name,
         "what": what_of(group),
@@ -128,20 +132,9 @@ def _of_triage(group: Group, folder: Path) -> dict[str, Any]:
         "of": group.of,
         "members": [{"key": one.key, "api": one.api, "line": one.line, "reason": one.reason}
                     for one in group.members[:_MOST_MEMBERS]],
-        "script": "" if script is None else command("python", script),
-        "text": "" if script is None else script_text(script, folder),
+        "script": "" if script is None else script.command or script.fault,
+        "text": "" if script is None else script.shown,
         "shown": group.reproduced,
         "note": group.note,
     }  # fmt: skip
 
-
-def script_text(path: Path, folder: Path) -> str:
-    """A script that was kept, or its beginning; empty where there is none, or where a link leads out of the folder."""
-    try:
-        if not path.resolve().is_relative_to(folder.resolve()):
-            return ""
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read(MOST_SCRIPT_BYTES + 1)
-    except OSError:
-        return ""
-    return text if len(text) <= MOST_SCRIPT_BYTES else text[:MOST_SCRIPT_BYTES] + "\n# … the file goes on"

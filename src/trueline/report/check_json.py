@@ -37,6 +37,7 @@ from trueline.report.check_wording import (
     worst_element,
 )
 from trueline.report.json import dumps, plain
+from trueline.report.partial import partial_first, partial_paths
 
 FORMAT = "trueline-check"
 VERSION = 1
@@ -61,7 +62,7 @@ def check_head(
     about = plain(info)
     for moved in ("calls", "skipped"):
         about.pop(moved)
-    return {
+    content = {
         "format": FORMAT,
         "version": VERSION,
         "verdict": tally.verdict.name,
@@ -84,6 +85,7 @@ def check_head(
             for why, text in next_commands(info, failures, folder, html_written=html_written)
         ],
     }
+    return partial_first(partial_paths(info.sources), content)
 
 
 def case_dict(result: CaseResult) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from trueline.report.check_wording import (
     endings_line,
     failures_of,
     next_commands,
-    repro_command,
     score_key,
     score_of,
+    script_of,
     simulated_line,
     simulated_words,
     subject,
@@ -28,6 +28,7 @@ from trueline.report.check_wording import (
     worst_element,
     worst_of,
 )
+from trueline.report.partial import partial_blocks, partial_paths
 from trueline.report.reading import WIDTH, cut, reason_blocks, wrapped
 from trueline.report.text import VERDICT_STYLE
 from trueline.report.wording import number, plural
@@ -51,7 +52,8 @@ def check_blocks(
     verdict = tally.verdict
     word = word_of(verdict, info)
     sentence = wrapped(verdict_line(tally, failures), WIDTH - len(word) - 2)
-    blocks: list[Block] = [
+    blocks = partial_blocks(partial_paths(info.sources))
+    blocks += [
         Paragraph((Span(word, VERDICT_STYLE[verdict]), Span(f"  {sentence}", "strong"))),
         BLANK,
         _head(info, tally),
@@ -136,8 +138,8 @@ def _one_failure(group: Sequence[CaseResult], folder: Path | None) -> list[Block
         items.append(("where", ", ".join(part for part in (case.module, case.source) if part)))
     if case.calls:
         items.append(("calls", f"{case.calls[0]}" + (f" and {case.count - 1:,} more" if case.count > 1 else "")))
-    if script := repro_command(result, folder):
-        items.append(("repro", script))
+    if (script := script_of(result, folder)) is not None:
+        items.append(("repro", ", but ".join(filter(None, (script.command, script.fault)))))
     return [title, Fields(tuple((name, wrapped(value, WIDTH - 15)) for name, value in items), indent=4)]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from trueline.cases import Case, CaseResult, CheckInfo, Ending, Evidence, TensorFinding, TensorSpec
 from trueline.records import Verdict
 from trueline.report.check_summary import summary_of, wrong_of
+from trueline.report.kept_scripts import KeptScript, kept_script
 from trueline.report.mode_wording import Words, words_of
 from trueline.report.phrases import Phrase, Phrases, counted
 from trueline.report.wording import command, plural
@@ -239,18 +240,15 @@ def position_of(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(position))
 
 
+def script_of(result: CaseResult, folder: Path | None) -> KeptScript | None:
+    """The kept script of a failure; None where none was kept."""
+    return None if folder is None else kept_script(folder / "failures" / result.case.key, folder)
+
+
 def repro_command(result: CaseResult, folder: Path | None) -> str:
-    """What runs the kept script of a failure; empty where none was kept."""
-    script = repro_path(result, folder)
-    return "" if script is None else command("python", script)
-
-
-def repro_path(result: CaseResult, folder: Path | None) -> Path | None:
-    """Where the kept script of a failure is; None where none was kept."""
-    if folder is None:
-        return None
-    script = folder / "failures" / result.case.key / "repro.py"
-    return script if script.exists() else None
+    """What runs the kept script of a failure; empty where none was kept, or where it is not there any more."""
+    script = script_of(result, folder)
+    return "" if script is None else script.command
 
 
 def check_command(info: CheckInfo, *more: object) -> str:

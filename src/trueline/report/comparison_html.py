@@ -7,13 +7,14 @@ from typing import TextIO
 from trueline.report.html import Layout, write_page
 from trueline.report.page_data import page_data
 from trueline.report.subject import ComparisonView
-from trueline.report.wording import verdict_sentence
+from trueline.report.verdict_wording import verdict_sentence
 
 LAYOUT = Layout(
     "page.html",
     "call",
     (
         "chinese_comparison.js",
+        "chinese_divergence.js",
         "data.js",
         "tree.js",
         "plot.js",
@@ -22,10 +23,12 @@ LAYOUT = Layout(
         "modules.js",
         "heatmap.js",
         "errors.js",
+        "small_table.js",
+        "origin.js",
         "details.js",
         "main.js",
     ),
-    ("comparison.css",),
+    ("small_table.css", "comparison.css"),
 )
 
 

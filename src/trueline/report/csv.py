@@ -2,7 +2,8 @@
 
 As in ptdbg, "NPU" is the candidate and "Bench" the reference. "Accuracy Reached or Not" is ptdbg's own rule, so it can
 be read as before; it is N/A where nothing was measured element by element and the tensors are not known to be equal.
-Rows are streamed.
+What the programs give away stands below the calls, in rows without a call. "Victim" says that a row follows from the
+origin. Rows are streamed.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from trueline.events import Progress
-from trueline.records import Call, CallComparison, Statistics, TensorComparison, TensorRecord
+from trueline.records import Call, CallComparison, ObservableComparison, Statistics, TensorComparison, TensorRecord
 from trueline.report.ptdbg_names import call_name, tensor_name
-from trueline.report.subject import ComparisonView, each_call
+from trueline.report.subject import ComparisonView, each_call, following, origin_position
 
 NOTHING = "N/A"
 
@@ -37,21 +38,30 @@ THREE_WAY_COLUMNS = tuple(
     f"{side} {metric}" for metric in METRICS for side in ("Candidate", "Baseline", "Ratio of")
 )
 
+_FOLLOWS = "follows from the origin"
 _COSINE_LIMIT = 0.99
 _ABSOLUTE_LIMIT = 0.001
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "|")
 
 
-def write_csv(comparison: ComparisonView, stream: TextIO, progress: Progress | None = None) -> int:
-    """Writes all tensors of all calls; gives the number of rows. Open the file with ``newline=""``."""
+def write_csv(
+    comparison: ComparisonView, stream: TextIO, progress: Progress | None = None, *, observables: bool = True
+) -> int:
+    """Writes all tensors of all calls, and what the programs give away; gives the number of rows. Open the
+    file with ``newline=""``."""
     writer = csv.writer(stream)
     three_way = comparison.baseline is not None
     writer.writerow((*COLUMNS, *THREE_WAY_COLUMNS) if three_way else COLUMNS)
+    series = comparison.series()
+    follows = following(comparison, series, origin_position(comparison, series))
     rows = 0
-    for pair in each_call(comparison, "CSV: calls", progress):
-        for row, tensor in zip(_call_rows(pair), pair.tensors or (None,), strict=True):
+    for place, pair in enumerate(each_call(comparison, "CSV: calls", progress)):
+        for row, tensor in zip(_call_rows(pair, bool(follows[place])), pair.tensors or (None,), strict=True):
             writer.writerow([*row, *_three_way(tensor)] if three_way else row)
             rows += 1
+    for one in comparison.observables if observables else ():
+        writer.writerow([*_observable_row(one), *_three_way(None)] if three_way else _observable_row(one))
+        rows += 1
     return rows
 
 
@@ -60,18 +70,18 @@ def safe(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
-def _call_rows(pair: CallComparison) -> Iterator[list[str]]:
+def _call_rows(pair: CallComparison, follows: bool) -> Iterator[list[str]]:
     if pair.tensors:
         for tensor in pair.tensors:
-            yield _tensor_row(pair, tensor)
+            yield _tensor_row(pair, tensor, follows)
     else:
         yield [
             *_names(pair, None), *[NOTHING] * 17, NOTHING, safe(pair.reason),
-            pair.verdict.name, safe(pair.reason), NOTHING, NOTHING, NOTHING, *_context(pair),
+            pair.verdict.name, safe(pair.reason), NOTHING, NOTHING, NOTHING, *_context(pair, follows),
         ]  # fmt: skip
 
 
-def _tensor_row(pair: CallComparison, tensor: TensorComparison) -> list[str]:
+def _tensor_row(pair: CallComparison, tensor: TensorComparison, follows: bool) -> list[str]:
     candidate, reference = tensor.candidate, tensor.reference
     return [
         *_names(pair, tensor),
@@ -89,7 +99,38 @@ def _tensor_row(pair: CallComparison, tensor: TensorComparison) -> list[str]:
         _number(tensor.distance),
         NOTHING if tensor.distance is None else ("yes" if tensor.estimated else "no"),
         _number(tensor.limit),
-        *_context(pair),
+        *_context(pair, follows),
+    ]
+
+
+def _observable_row(one: ObservableComparison) -> list[str]:
+    """What the programs give away: the same columns, ``gradient:layers.0.weight`` for a name, and no call."""
+    candidate, reference = one.candidate, one.reference
+    name = safe(f"{one.kind}:{one.name}")
+    nothing = "" if candidate and reference else safe(one.reason)
+    return [
+        name if candidate else NOTHING,
+        name if reference else NOTHING,
+        safe(candidate.dtype) if candidate else NOTHING,
+        safe(reference.dtype) if reference else NOTHING,
+        str(list(candidate.shape)) if candidate else NOTHING,
+        str(list(reference.shape)) if reference else NOTHING,
+        *[NOTHING] * 5,
+        *_statistics(candidate),
+        *_statistics(reference),
+        NOTHING,
+        nothing,
+        one.verdict.name,
+        safe(one.reason),
+        _number(one.distance),
+        NOTHING if one.distance is None else ("yes" if one.estimated else "no"),
+        _number(one.limit),
+        "yes" if one.reason == _FOLLOWS else "no",
+        NOTHING,
+        str(one.step),
+        str(one.rank),
+        "",
+        "",
     ]
 
 
@@ -115,9 +156,9 @@ def _name(call: Call | None, record: TensorRecord | None, whole_call: bool) -> s
     return safe(call_name(call) if record is None else tensor_name(call, record))
 
 
-def _context(pair: CallComparison) -> list[str]:
+def _context(pair: CallComparison, follows: bool) -> list[str]:
     call = pair.call
-    victim = "yes" if pair.inherited else "no"
+    victim = "yes" if follows else "no"
     return [victim, safe(call.name), str(call.step), str(call.rank), safe(call.module), safe(call.source)]
 
 

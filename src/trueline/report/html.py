@@ -17,6 +17,7 @@ from importlib import resources
 from typing import Any, TextIO
 
 from trueline.report.json import dumps
+from trueline.report.partial import WORDS
 from trueline.report.phrases import as_data
 
 
@@ -54,10 +55,12 @@ _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 def write_page(stream: TextIO, layout: Layout, title: str, data: dict[str, Any]) -> None:
     """Puts a page together from its layout and its data."""
+    partial = partial_of_page(data)
     script, style = program(layout.all_scripts), styling(layout.all_styles)
     parts = {
         "policy": policy(script, style, served=bool(data.get("served"))),
-        "title": html.escape(title),
+        "title": html.escape(f"{partial} {title}".strip()),
+        "partial": f'<p class="lead partial">{html.escape(partial)}</p>' if partial else "",
         "style": style,
         "kind": layout.body.removesuffix(".html"),
         "noun": layout.noun,
@@ -72,6 +75,12 @@ def write_page(stream: TextIO, layout: Layout, title: str, data: dict[str, Any])
         stream.write(parts[match[1]])
         end = match.end()
     stream.write(frame[end:])
+
+
+def partial_of_page(data: dict[str, Any]) -> str:
+    """What a page says first of Runs that are only a part of what was asked for."""
+    texts = data["head"].get("partial") if isinstance(data["head"], dict) else None
+    return f"{WORDS}: {'; '.join(texts)}." if texts else ""
 
 
 def program(scripts: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """Reports as JSON: strict (no NaN or Infinity tokens) and streamed, one call a line.
 
 A float that JSON cannot say is the string ``"nan"``, ``"inf"`` or ``"-inf"``. ``"format"`` names the layout and
-``"version"`` grows when a field changes its meaning.
+``"version"`` grows when a field changes its meaning: since 2, ``inherited`` says that a call follows from the origin
+(without an origin none does), and ``observables`` tell what the programs give away.
 """
 
 from __future__ import annotations
@@ -21,25 +22,36 @@ from trueline.records import (
     CallComparison,
     Certificate,
     Measurement,
+    ObservableComparison,
+    Origin,
     RunInfo,
     Statistics,
     TensorComparison,
     TensorRecord,
 )
-from trueline.report.subject import ComparisonView, each_call
-from trueline.report.wording import next_commands, unmatched_lines, verdict_sentence
+from trueline.report.given_away import given_dict
+from trueline.report.origin_wording import calls_of, headline, is_of_calls
+from trueline.report.partial import partial_certificates, partial_first, partial_runs
+from trueline.report.subject import ComparisonView, each_call, following, origin_position
+from trueline.report.verdict_wording import next_commands, unmatched_lines, verdict_sentence
 
 FORMAT = "trueline-comparison"
-VERSION = 1
+VERSION = 2
 
 
 def write_json(comparison: ComparisonView, stream: TextIO, progress: Progress | None = None) -> int:
     """Writes the whole comparison; gives the number of calls."""
     head = dumps(comparison_head(comparison))
-    stream.write(head[:-1] + ',\n"calls": [')
+    stream.write(head[:-1] + ',\n"observables": [')
+    for place, one in enumerate(comparison.observables):
+        stream.write(("\n" if place == 0 else ",\n") + dumps(observable_dict(one)))
+    stream.write('\n],\n"calls": [')
+    series = comparison.series()
+    follows = following(comparison, series, origin_position(comparison, series))
     count = 0
     for pair in each_call(comparison, "JSON: calls", progress):
-        stream.write(("\n" if count == 0 else ",\n") + dumps(pair_dict(pair)))
+        content = pair_dict(pair) | {"inherited": bool(follows[count])}
+        stream.write(("\n" if count == 0 else ",\n") + dumps(content))
         count += 1
     stream.write("\n]}\n")
     return count
@@ -48,7 +60,8 @@ def write_json(comparison: ComparisonView, stream: TextIO, progress: Progress | 
 def comparison_head(comparison: ComparisonView) -> dict[str, Any]:
     """Everything about a comparison but its calls."""
     origin = comparison.origin
-    return {
+    runs = (comparison.reference, comparison.candidate, comparison.baseline)
+    content = {
         "format": FORMAT,
         "version": VERSION,
         "verdict": comparison.verdict.name,
@@ -56,6 +69,8 @@ def comparison_head(comparison: ComparisonView) -> dict[str, Any]:
         "standard": comparison.standard,
         "mode": comparison.mode,
         "counts": dict(comparison.counts),
+        "given_away": given_dict(comparison),
+        "too_little": list(comparison.too_little),
         "reference": {"path": str(comparison.reference.path), **plain(comparison.reference.info)},
         "candidate": {"path": str(comparison.candidate.path), **plain(comparison.candidate.info)},
         "baseline": None
@@ -63,18 +78,40 @@ def comparison_head(comparison: ComparisonView) -> dict[str, Any]:
         else {"path": str(comparison.baseline.path), **plain(comparison.baseline.info)},
         "origin": None
         if origin is None
-        else {
-            "call": call_dict(origin.comparison.call, tensors=False),
-            "explanation": origin.explanation,
-            "confirmed": origin.confirmed,
-            "evidence": plain(origin.evidence),
-            "comparison": pair_dict(origin.comparison),
-        },
+        else origin_dict(origin),
         "first_divergence": comparison.first_divergence and call_dict(comparison.first_divergence, tensors=False),
         "unmatched": unmatched_lines(comparison),
         "missing_ranks": plain(comparison.missing_ranks),
         "notes": list(comparison.notes),
         "next": [{"why": why, "command": text} for why, text in next_commands(comparison)],
+    }
+    return partial_first(partial_runs(runs), content)
+
+
+def origin_dict(origin: Origin) -> dict[str, Any]:
+    """Where the two part, and why: ``call`` is that in which it shows, ``of_calls`` whether calls are the cause."""
+    left, right = calls_of(origin)
+    return {
+        "kind": origin.kind,
+        "headline": headline(origin),
+        "names": list(origin.names),
+        "of_calls": is_of_calls(origin),
+        "call": call_dict(origin.comparison.call, tensors=False),
+        "reference_calls": [call_dict(call, tensors=False) for call in left],
+        "candidate_calls": [call_dict(call, tensors=False) for call in right],
+        "explanation": origin.explanation,
+        "confirmed": origin.confirmed,
+        "evidence": plain(origin.evidence),
+        "comparison": pair_dict(origin.comparison) | {"inherited": False},
+    }
+
+
+def observable_dict(one: ObservableComparison) -> dict[str, Any]:
+    """Something that the programs give away, or a parameter that they begin with."""
+    return {
+        **plain(_without(one, "reference", "candidate")),
+        "reference": None if one.reference is None else tensor_dict(one.reference),
+        "candidate": None if one.candidate is None else tensor_dict(one.candidate),
     }
 
 
@@ -128,11 +165,12 @@ def statistics_dict(statistics: Statistics | None) -> dict[str, Any] | None:
 
 def run_dict(path: Path, info: RunInfo, certificates: Mapping[int, Certificate]) -> dict[str, Any]:
     """The head of a Run and what each rank says about its own completeness."""
-    return {
+    content = {
         "path": str(path),
         "info": plain(info),
         "certificates": {str(rank): plain(certificate) for rank, certificate in certificates.items()},
     }
+    return partial_first(partial_certificates(str(path), dict(certificates)), content)
 
 
 def dumps(value: Any) -> str:

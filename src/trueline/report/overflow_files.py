@@ -17,6 +17,7 @@ from trueline.records import Call
 from trueline.report.csv import safe
 from trueline.report.json import dumps, plain
 from trueline.report.overflow_text import sentence
+from trueline.report.partial import partial_first, partial_paths
 
 FORMAT = "trueline-overflow"
 VERSION = 1
@@ -42,7 +43,7 @@ def write_overflow_json(report: OverflowReport, stream: TextIO, events: Sequence
         "watched": plain(report.watched),
         "events": [event_dict(one) for one in events],
     }
-    stream.write(dumps(content) + "\n")
+    stream.write(dumps(partial_first(partial_paths([report.path]), content)) + "\n")
 
 
 def birth_dict(birth: Birth) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from trueline.report.json import plain
 from trueline.report.overflow_files import birth_dict, forecast_dict
 from trueline.report.overflow_text import birth_sentence, forecast_sentence, next_steps, sentence
 from trueline.report.page_data import encode, said_once
+from trueline.report.partial import partial_first, partial_paths
 from trueline.report.phrases import Phrases, counted
 from trueline.report.run_story import RunStory
 from trueline.report.wording import command, module_of
@@ -61,7 +62,7 @@ def overflow_page_data(report: OverflowReport, story: RunStory | None = None) ->
     columns, names = _columns(report.births)
     told = report.births[:_MOST_STORIES]
     return {
-        "head": _head(report, story),
+        "head": partial_first(partial_paths([report.path]), _head(report, story)),
         "count": len(report.births),
         "columns": columns,
         "names": names,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from trueline.overflows import Birth, EventKind, Forecast, Nature, OverflowReport, Watched, WatchEvent
 from trueline.report.blocks import BLANK, Block, Fields, Paragraph, Row, Span, Table, heading, line
+from trueline.report.partial import partial_blocks, partial_paths
 from trueline.report.phrases import Phrase, counted
 from trueline.report.wording import command, module_of, name_and_module, place, plural
 
@@ -20,7 +21,8 @@ def overflow_blocks(report: OverflowReport, *, rows: int = 12) -> list[Block]:
     """The whole report; ``rows`` bounds the tables."""
     origin = report.origin
     word, style = ("OVERFLOW", "bad") if report.wrong else ("CLEAN", "good")
-    blocks: list[Block] = [Paragraph((Span(word, style), Span(f"  {sentence(report)}", "strong"))), BLANK]
+    blocks = partial_blocks(partial_paths([report.path]))
+    blocks += [Paragraph((Span(word, style), Span(f"  {sentence(report)}", "strong"))), BLANK]
     if origin is not None:
         blocks += [_origin(origin), BLANK]
     blocks.append(line(_scope(report), indent=2))

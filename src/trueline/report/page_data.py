@@ -12,14 +12,28 @@ from typing import Any
 
 import numpy as np
 
-from trueline.records import Call, CallComparison, Phase, Verdict
-from trueline.report.json import comparison_head, dumps
+from trueline.records import Call, CallComparison, Origin, Phase, Verdict
+from trueline.report.given_away import given_page
+from trueline.report.json import comparison_head, dumps, origin_dict
+from trueline.report.origin_wording import (
+    SHOWN,
+    advice,
+    calls_of,
+    confirmation,
+    finding,
+    is_of_calls,
+    is_region,
+    is_taken,
+    short_names,
+    why,
+)
 from trueline.report.pair_details import pair_details
 from trueline.report.pair_details import record_details as record_details  # the page of a Run shows tensors alike
-from trueline.report.subject import Columns, ComparisonView
+from trueline.report.partial import partial_first, partial_runs
+from trueline.report.subject import Columns, ComparisonView, following, origin_position
 from trueline.report.tensor_error import tensor_error, with_gold, with_slices
-from trueline.report.text import same_pair
-from trueline.report.wording import confirmation, finding, module_of, next_commands, why
+from trueline.report.verdict_wording import next_commands, notes_of
+from trueline.report.wording import module_of
 
 DETAILED_CALLS = 2_000
 DETAILED_BYTES = 20_000_000
@@ -38,10 +52,14 @@ def page_data(comparison: ComparisonView, most: int | None = None) -> dict[str, 
     series = comparison.series()
     count = len(series["verdict"])
     origin = origin_position(comparison, series)
+    series = {**series, "inherited": following(comparison, series, origin)}
+    if comparison.origin is not None and not is_of_calls(comparison.origin):
+        origin = None  # values explain it: the call in which it shows is no origin
     details, known = _details(comparison, series, origin, DETAILED_CALLS if most is None else most)
     columns, names = _columns(_completed(series, known))
+    partial = partial_runs((comparison.reference, comparison.candidate, comparison.baseline))
     return {
-        "head": _head(comparison, origin),
+        "head": partial_first(partial, _head(comparison, origin)),
         "count": count,
         "columns": columns,
         "names": names,
@@ -49,42 +67,45 @@ def page_data(comparison: ComparisonView, most: int | None = None) -> dict[str, 
     }
 
 
-def origin_position(comparison: ComparisonView, series: Columns) -> int | None:
-    """Where in ``calls`` the origin is."""
-    origin = comparison.origin
-    if origin is None:
-        return None
-    call = origin.comparison.call
-    here = (np.asarray(series["api"]) == call.api) & (np.asarray(series["step"]) == call.step)
-    here &= np.asarray(series["rank"]) == call.rank
-    for position in np.flatnonzero(here):
-        if same_pair(comparison.calls[int(position)], origin.comparison):
-            return int(position)
-    return None
-
-
 def _head(comparison: ComparisonView, position: int | None) -> dict[str, Any]:
     head = comparison_head(comparison)
     head["position"] = position
     head["next"] = [{"why": w, "command": text} for w, text in next_commands(comparison, html_written=True)]
+    head["notes"] = notes_of(comparison)
+    head["given_away"] = given_page(comparison)
     origin = comparison.origin
     if origin is not None:
-        head["origin"] |= {
-            "why": why(origin),
-            "finding": finding(origin),
-            "confirmation": confirmation(origin, comparison.mode, baseline=comparison.baseline is not None),
-            "module": module_of(origin.comparison.call),
-            "detail": _pictured(comparison, origin.comparison, position),
-        }
+        head["origin"] = _origin(comparison, origin, position)
     return head
 
 
-def _pictured(comparison: ComparisonView, pair: CallComparison, position: int | None) -> dict[str, Any]:
+def _origin(comparison: ComparisonView, origin: Origin, position: int | None) -> dict[str, Any]:
+    """The cause as the page tells it; of the calls that explain it as many as can be read."""
+    told = origin_dict(origin)
+    pair = origin.comparison
+    told |= {
+        "why": why(origin),
+        "finding": finding(origin),
+        "confirmation": confirmation(origin, comparison.mode, baseline=comparison.baseline is not None),
+        "advice": advice(origin),
+        "module": module_of(pair.call),
+        "names": short_names(origin),
+        "region": is_region(origin),
+        "taken": is_taken(origin),
+        "sources": [one.source if one is not None else None for one in (pair.reference, pair.candidate)],
+    }
+    for side, calls in zip(("reference_calls", "candidate_calls"), calls_of(origin), strict=True):
+        told[side] = [[call.name, call.source] for call in calls[:SHOWN]]
+        told[f"more_{side}"] = max(0, len(calls) - SHOWN)
+    if position is not None:
+        told["detail"] = _pictured(comparison, pair, position)
+    return told
+
+
+def _pictured(comparison: ComparisonView, pair: CallComparison, position: int) -> dict[str, Any]:
     """Details with a picture of the error of the tensors that differ, where they were kept. The gold is among them
     where the origin could be replayed at all: nobody has to wait for a replay that was not asked for."""
     details = pair_details(comparison, pair)
-    if position is None:
-        return details
     origin = comparison.origin
     differing = [place for place, tensor in enumerate(pair.tensors) if tensor.verdict is not Verdict.PASS]
     for place in differing[:_PICTURES]:
@@ -168,8 +189,8 @@ def _details(
 
 
 def _worth_details(series: Columns, origin: int | None) -> Iterator[int]:
-    """Positions, the most telling ones first: the origin and what came before it, calls that failed or warn, victims,
-    then the rest in order."""
+    """Positions, the most telling ones first: the origin and what came before it, calls that failed or warn, those
+    that follow from it, then the rest in order."""
     verdict = np.asarray(series["verdict"]).astype(np.int64)
     inherited = np.asarray(series["inherited"]).astype(bool)
     rank = np.full(len(verdict), 3)

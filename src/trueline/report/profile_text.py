@@ -9,6 +9,7 @@ from trueline.profiles import CaseProfile, ProfileInfo
 from trueline.records import Phase, Verdict
 from trueline.report.blocks import BLANK, Block, Fields, Paragraph, Row, Span, Table, heading, line
 from trueline.report.check_wording import call_words, word_of
+from trueline.report.partial import partial_blocks, partial_paths
 from trueline.report.profile_wording import (
     against_line,
     calls_line,
@@ -37,7 +38,8 @@ def profile_blocks(
     word = word_of(verdict) if compared else "TIMED"
     style = VERDICT_STYLE[verdict] if compared else "strong"
     sentence = wrapped(verdict_line(info, results), WIDTH - len(word) - 2)
-    blocks: list[Block] = [Paragraph((Span(word, style), Span(f"  {sentence}", "strong"))), BLANK, _head(info, results)]
+    blocks: list[Block] = partial_blocks(partial_paths(info.sources))
+    blocks += [Paragraph((Span(word, style), Span(f"  {sentence}", "strong"))), BLANK, _head(info, results)]
     blocks += _table(info, results, rows)
     blocks += _finding_blocks(results, rows)
     blocks += reason_blocks("Not compared" if compared else "Not timed", _missing(results, compared))

@@ -21,7 +21,7 @@ from trueline.dtypes import dtype_named
 from trueline.ops.equivalence import rule_for
 from trueline.report.repro_frameworks import Side, framework_imports, framework_script, needs_of
 from trueline.report.repro_how import called, how_lines
-from trueline.report.repro_source import array_source, call_source, needs_kind, number_source
+from trueline.report.repro_source import array_source, call_source, needs_kind, number_source, refuse_code
 from trueline.tree import Tree, tensor_paths
 
 _WIDTH = 118
@@ -82,12 +82,24 @@ class Repro:
 
 def repro_script(repro: Repro) -> str:
     """The text of the script. Raises ``NotWritable`` where an argument cannot be written as source."""
+    _refuse_code(repro)
     if repro.candidate is not None and repro.truth is not None:
         return _script_of_frameworks(repro, repro.candidate, repro.truth)
     how = how_lines("torch", repro.device, repro.how)
     body = [*_inputs(repro), "", "", *how, *_run(repro), "", "", *_ending(repro)]
     text = "\n".join([*_head(repro), *_imports(repro, "\n".join(body)), *body]) + "\n"
     return text
+
+
+def _refuse_code(repro: Repro) -> None:
+    """What comes from the case, and with it from a file, is to be names and words and nothing that runs."""
+    sides = [side for side in (repro.candidate, repro.truth) if side is not None]
+    tensors = [*repro.tensors, *repro.gradients]
+    paths = [path for side in sides for pair in side.paths.items() for path in pair]
+    texts = [repro.device, repro.autocast, repro.part, repro.path, repro.how, *paths]
+    texts += [text for one in tensors for text in (one.name, one.path, one.dtype, one.saved)]
+    texts += [side.device for side in sides]
+    refuse_code([repro.api, *(side.api for side in sides), *(side.framework for side in sides)], texts)
 
 
 def _script_of_frameworks(repro: Repro, candidate: Side, truth: Side) -> str:

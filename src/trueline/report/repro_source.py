@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import keyword
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from trueline.dtypes import DTYPES
 from trueline.tree import Tree
 
 
 class NotWritable(Exception):
     """A value that no source can be written for; the message says which."""
+
+
+def refuse_code(names: Iterable[str], words: Iterable[str]) -> None:
+    """Names and words of a case come from files. What would be more than that in a script is not written: the script
+    is run. ``names`` are dotted names of Python, ``words`` whatever else stands in the script as it is."""
+    for name in names:
+        parts = name.split(".")
+        if parts[0] not in _ROOTS or not all(part.isidentifier() and not keyword.iskeyword(part) for part in parts):
+            raise NotWritable(f"the name {name[:80]!r}")
+    for word in words:
+        if not _WORD.fullmatch(word):
+            raise NotWritable(f"{word[:80]!r} among its arguments")
+
+
+_ROOTS = frozenset({"torch", "paddle", "composite"})
+_WORD = re.compile(r"[\w.:/ \[\]+-]*")
 
 
 def call_source(arguments: Tree, names: Mapping[int, str]) -> str:
@@ -75,7 +93,10 @@ def _special_source(tree: dict[str, Any], names: Mapping[int, str]) -> str:
         real, imaginary = (number_source(float(part)) for part in tree["$complex"])
         return f"complex({real}, {imaginary})"
     if "$dtype" in tree:
-        return f"kind(torch.{str(tree['$dtype']).rpartition('.')[2]})"
+        name = str(tree["$dtype"]).rpartition(".")[2]
+        if name not in DTYPES:
+            raise NotWritable(f"the dtype {name[:60]!r}")
+        return f"kind(torch.{name})"
     if "$device" in tree:
         return "device"
     if "$slice" in tree:

@@ -22,6 +22,7 @@ from trueline.report.overflow_html import birth_story
 from trueline.report.overflow_text import sentence
 from trueline.report.page_data import DETAILED_BYTES, DETAILED_CALLS, encode, said_once
 from trueline.report.pair_details import record_details
+from trueline.report.partial import partial_first, partial_run
 from trueline.report.phrases import Phrases, counted
 from trueline.report.run_story import RunStory
 from trueline.report.run_times import call_times
@@ -150,7 +151,7 @@ def _head(run: Run, columns: dict[str, Vector]) -> dict[str, Any]:
     ]
     if bad:
         told.append(counted(bad, "{n} call with NaN or infinity", "{n} calls with NaN or infinity"))
-    return {
+    content = {
         "path": str(run.path),
         "summary": Phrases(", ", told),
         "bad": bad,
@@ -160,6 +161,7 @@ def _head(run: Run, columns: dict[str, Vector]) -> dict[str, Any]:
             {"rank": rank, **plain(run.rank(rank).certificate)} for rank in run.ranks
         ],
     }  # fmt: skip
+    return partial_first(partial_run(run), content)
 
 
 def _texts(traces: Sequence[Trace]) -> dict[str, Vector]:

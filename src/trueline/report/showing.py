@@ -13,6 +13,7 @@ import numpy as np
 
 from trueline.records import Call, Certificate, Phase, Role, TensorRecord
 from trueline.report.blocks import BLANK, Block, Fields, Paragraph, Row, Span, Table, heading, line
+from trueline.report.partial import partial_blocks, partial_certificates
 from trueline.report.wording import command, module_of, place, plural, size, statistic
 from trueline.store import RankReader, Run, Trace
 from trueline.store.columns import LEVELS, PHASES
@@ -81,7 +82,8 @@ def run_blocks(run: Run, summary: RunSummary) -> list[Block]:
         ("steps", _steps(summary.steps)),
         ("size", f"{plural(summary.calls, 'call')}, {size(summary.bytes_on_disk)} on disk"),
     ]
-    blocks: list[Block] = [Fields(tuple(items), indent=0), BLANK, heading("Certificate")]
+    blocks = partial_blocks(partial_certificates(str(run.path), dict(summary.certificates)))
+    blocks += [Fields(tuple(items), indent=0), BLANK, heading("Certificate")]
     blocks += certificate_blocks(summary.certificates)
     return blocks + _api_blocks(summary) + [BLANK, heading("Next"), _next_line(run, summary)]
 
@@ -208,6 +210,7 @@ def _certificate_blocks(rank: int, certificate: Certificate) -> list[Block]:
     blocks: list[Block] = [line(text, indent=2)]
     if not certificate.complete:
         blocks.append(line(f"incomplete: {certificate.stopped_because or 'stopped early'}", "warn", indent=4))
+    blocks += [line(f"way into {name}: {way}", "dim", indent=4) for name, way in certificate.ways.items()]
     for reason, count in certificate.not_recorded.items():
         blocks.append(line(f"not recorded, {count:,} times: {reason}", "warn", indent=4))
     return [*blocks, line(_kernel_sentence(certificate), "dim", indent=4)]

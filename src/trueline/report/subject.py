@@ -12,7 +12,7 @@ import numpy as np
 
 from trueline.dtypes import DType
 from trueline.events import Progress
-from trueline.records import Call, CallComparison, Origin, Verdict
+from trueline.records import Call, CallComparison, ObservableComparison, Origin, Verdict
 from trueline.store import Run
 
 Array = np.ndarray[Any, Any]
@@ -58,6 +58,16 @@ class ComparisonView(Protocol):
     def mode(self) -> str: ...
     @property
     def notes(self) -> Sequence[str]: ...
+    @property
+    def observables(self) -> Sequence[ObservableComparison]:
+        """What the programs give away, side by side, and the parameters that they begin with; empty where the Runs do
+        not say or the standard does not ask."""
+        ...
+
+    @property
+    def too_little(self) -> Sequence[str]:
+        """Why it cannot be said that nothing is wrong, as in ``notes``; empty where it can."""
+        ...
 
     def series(self) -> Columns:
         """One value per call and column: step, rank, phase, output_distance, input_distance, limit, verdict, api,
@@ -83,3 +93,42 @@ def each_call(comparison: ComparisonView, what: str, progress: Progress | None) 
         if progress is not None and position % 256 == 0:
             progress(what, position, total)
         yield pair
+
+
+def same_pair(one: CallComparison, other: CallComparison) -> bool:
+    first, second = one.call, other.call
+    return (first.rank, first.id, one.candidate is None) == (second.rank, second.id, other.candidate is None)
+
+
+def origin_position(comparison: ComparisonView, series: Columns) -> int | None:
+    """Where in ``calls`` the call of the origin is."""
+    origin = comparison.origin
+    if origin is None:
+        return None
+    pair, call = origin.comparison, origin.comparison.call
+    here = (np.asarray(series["api"]) == call.api) & (np.asarray(series["step"]) == call.step)
+    here &= np.asarray(series["rank"]) == call.rank
+    if "index" in series:
+        here &= np.asarray(series["index"]) == call.index
+    for position in np.flatnonzero(here):
+        found = comparison.calls[int(position)]
+        if same_pair(found, pair):
+            return int(position)
+    return None
+
+
+def following(comparison: ComparisonView, series: Columns, position: int | None) -> Array:
+    """Which calls follow from the origin: they come after it (on other ranks: not in an earlier step) and differ no
+    more than their inputs explain. Where there is no origin, or no more than a warning, none does."""
+    origin = comparison.origin
+    count = len(series["verdict"])
+    if origin is None or comparison.verdict < Verdict.FAIL:
+        return np.zeros(count, dtype=bool)
+    call = origin.comparison.call
+    rank, step = np.asarray(series["rank"]), np.asarray(series["step"])
+    after = step >= call.step
+    if position is not None:
+        after &= (rank != call.rank) | (np.arange(count) > position)
+    after &= np.asarray(series["verdict"]).astype(np.int64) < Verdict.FAIL
+    found: Array = np.asarray(series["inherited"]).astype(bool) & after
+    return found

@@ -14,9 +14,12 @@ import numpy as np
 
 from trueline.records import Level, Phase, Role
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 3
+"""2: ``run.json`` and databases carry checksums, and so do the heads of a journal's frames. 3: the named state of the
+program stands among the calls."""
+SEALED_FROM = 2
 
-LEVELS: tuple[Level, ...] = (Level.API, Level.MODULE, Level.KERNEL)
+LEVELS: tuple[Level, ...] = (Level.API, Level.MODULE, Level.KERNEL, Level.STATE)
 PHASES: tuple[Phase, ...] = (Phase.FORWARD, Phase.BACKWARD)
 ROLES: tuple[Role, ...] = (Role.INPUT, Role.OUTPUT, Role.PARAMETER)
 
@@ -38,6 +41,12 @@ CALL_COLUMNS = (
 )
 VISIT_COLUMNS = ("call", "position", "role", "tensor", "layout")
 BYTES_COLUMNS = ("tensor", "file", "offset", "nbytes")
+
+STATE = LEVELS.index(Level.STATE)
+"""The level of rows that are no calls; whoever asks for calls leaves them out."""
+
+STATE_PREFIX = "trueline.state."
+"""How the names of states begin, in the place of an API; a ``StateMoment`` follows."""
 
 NONE = -1
 """Stands for "no such thing" in any column that refers to a definition."""

@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from trueline.checked import json_value, value_of
 from trueline.numerics.layout import STATISTICS
-from trueline.store.columns import BYTES_COLUMNS, CALL_COLUMNS, FORMAT_VERSION, VISIT_COLUMNS
-from trueline.store.journal import read_frames
+from trueline.store.columns import BYTES_COLUMNS, CALL_COLUMNS, FORMAT_VERSION, STATE, VISIT_COLUMNS
+from trueline.store.journal import DamagedJournal, read_frames
+from trueline.store.seal import seal_database
 
 DATABASE_FILE = "calls.db"
 RECOVERED_FILE = "recovered.db"
@@ -45,13 +47,29 @@ CREATE TABLE events (id INTEGER PRIMARY KEY, kind TEXT, event TEXT);
 CREATE VIEW call_list AS SELECT calls.id, calls.step, names.text AS api, calls.nth,
   CASE calls.phase WHEN 0 THEN 'forward' ELSE 'backward' END AS phase, modules.path AS module, stacks.frames AS stack
   FROM calls LEFT JOIN names ON names.id = calls.api LEFT JOIN modules ON modules.id = calls.module
-  LEFT JOIN stacks ON stacks.id = calls.stack ORDER BY calls.id;
+  LEFT JOIN stacks ON stacks.id = calls.stack WHERE calls.level != {STATE} ORDER BY calls.id;
 CREATE VIEW tensor_list AS SELECT visits.call, visits.position,
   CASE visits.role WHEN 0 THEN 'input' WHEN 1 THEN 'output' ELSE 'parameter' END AS role, visits.tensor,
   layouts.dtype, layouts.shape, layouts.device, statistics.minimum, statistics.maximum, statistics.mean,
   statistics.norm, statistics.nan, statistics.zeros
   FROM visits LEFT JOIN layouts ON layouts.id = visits.layout LEFT JOIN statistics ON statistics.tensor = visits.tensor;
 """
+
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "meta": ("key", "value"),
+    "names": ("id", "text"),
+    "modules": ("id", "path", "class"),
+    "stacks": ("id", "frames"),
+    "trees": ("id", "tree"),
+    "layouts": ("id", "dtype", "shape", "strides", "device", "requires_grad"),
+    "calls": CALL_COLUMNS,
+    "visits": VISIT_COLUMNS,
+    "statistics": ("tensor", *STATISTICS_COLUMNS),
+    "bytes": BYTES_COLUMNS,
+    "missing": ("tensor", "reason"),
+    "events": ("id", "kind", "event"),
+}
+"""The same, as a reader looks for it."""
 
 
 def finish_rank(folder: Path, rank: int, *, database: Path | None = None) -> Path:
@@ -68,12 +86,14 @@ def finish_rank(folder: Path, rank: int, *, database: Path | None = None) -> Pat
         connection.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;")
         connection.executescript(SCHEMA)
         connection.execute("BEGIN")
-        complete = _copy_frames(connection, journal)
+        complete = _copy_frames(connection, journal, rank)
+        ends = dict(connection.execute("SELECT file, max(offset + nbytes) FROM bytes WHERE nbytes > 0 GROUP BY file"))
         meta = {"format_version": FORMAT_VERSION, "rank": rank, "complete": complete, "journal_bytes": size}
-        rows = [(key, json.dumps(value)) for key, value in meta.items()]
+        rows = [(key, json.dumps(value)) for key, value in {**meta, "segments": ends}.items()]
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
         connection.execute("COMMIT")
         connection.close()
+        seal_database(draft)
     except BaseException:
         connection.close()
         draft.unlink(missing_ok=True)
@@ -85,20 +105,27 @@ def finish_rank(folder: Path, rank: int, *, database: Path | None = None) -> Pat
     return target
 
 
-def _copy_frames(connection: sqlite3.Connection, journal: Path) -> bool:
+def _copy_frames(connection: sqlite3.Connection, journal: Path, rank: int) -> bool:
     """Copies every whole frame; tells whether the journal was closed by the capture itself."""
     complete = False
     for kind, payload in read_frames(journal):
         if kind == b"X":
             connection.execute("INSERT INTO meta VALUES ('certificate', ?)", (payload.decode(),))
             complete = True
-        else:
+        elif kind == b"R":
+            if payload != str(rank).encode():
+                raise DamagedJournal(f"it is that of rank {payload[:20].decode('ascii', 'replace')}")
+        elif kind in _COPIERS:
             _COPIERS[kind](connection, payload)
+        else:
+            raise DamagedJournal(f"it has a frame of the kind {kind!r}, which is not known")
     return complete
 
 
 def _copy_definitions(connection: sqlite3.Connection, payload: bytes) -> None:
-    for table, rows in json.loads(payload).items():
+    for table, rows in value_of(dict[str, list[list[Any]]], json_value(payload), "definitions").items():
+        if table not in _DEFINITION_WIDTHS:
+            raise DamagedJournal(f"it defines {table[:20]!r}, which is not known")
         width = _DEFINITION_WIDTHS[table]
         flat = [[value if isinstance(value, str | int) else json.dumps(value) for value in row] for row in rows]
         connection.executemany(f"INSERT INTO {table} VALUES ({_marks(width)})", flat)
@@ -126,12 +153,14 @@ def _copy_statistics(connection: sqlite3.Connection, payload: bytes) -> None:
 
 
 def _copy_missing(connection: sqlite3.Connection, payload: bytes) -> None:
-    connection.executemany("INSERT OR REPLACE INTO missing VALUES (?, ?)", json.loads(payload))
+    rows = value_of(list[tuple[int, str]], json_value(payload), "missing tensors")
+    connection.executemany("INSERT OR REPLACE INTO missing VALUES (?, ?)", rows)
 
 
 def _copy_event(connection: sqlite3.Connection, payload: bytes) -> None:
-    event = json.loads(payload)
-    connection.execute("INSERT INTO events (kind, event) VALUES (?, ?)", (event.get("kind", ""), json.dumps(event)))
+    event = value_of(dict[str, Any], json_value(payload), "an event")
+    row = str(event.get("kind", "")), json.dumps(event)
+    connection.execute("INSERT INTO events (kind, event) VALUES (?, ?)", row)
 
 
 def _marks(count: int) -> str:

@@ -42,7 +42,12 @@ class SegmentWriter:
             self._roll()
         gap = -self._end % ALIGNMENT
         start = self._end + gap
-        self._write(memoryview(bytes(gap)), content)
+        try:
+            self._write(memoryview(bytes(gap)), content)
+        except OSError:  # a full disk: the room that half a tensor takes is needed to say so
+            self._end = start - gap
+            os.ftruncate(self._descriptor, HEADER_ROOM + self._end)
+            raise
         if gap:
             self._enter(f"padding.{len(self._entries)}", ("U8", [gap]), start - gap, start)
         self._enter(f"tensor.{tensor}", _stored_as(DTYPES[dtype], shape), start, self._end)

@@ -5,19 +5,25 @@ A Trace of 200,000 calls is some tens of megabytes; sketches and stacks stay in 
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from trueline.numerics.layout import STATISTICS, to_statistics
-from trueline.records import Call, Frame, Statistics, TensorRecord
-from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, PHASES, ROLES, VISIT_COLUMNS, Integers
+from trueline.checked import unfit
+from trueline.dtypes import DTYPES, limit_of
+from trueline.numerics.layout import to_statistics
+from trueline.records import Call, Frame, Phase, Snapshot, Statistics, TensorRecord
+from trueline.store import tables
+from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, PHASES, ROLES, STATE, VISIT_COLUMNS, Integers, empty
+from trueline.store.intact import Guarded, reading
+from trueline.store.states import snapshots
+from trueline.store.tables import DEFINITIONS, Layout, check_calls, check_visits
 from trueline.tree import Tree, tensor_paths
+
+Table = TypeVar("Table")
 
 EXTREMES = np.dtype(
     [
@@ -39,37 +45,48 @@ _FETCH = 500
 """Rows asked for in one query; SQLite allows a limited number of parameters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What a tensor looked like to the call that saw it."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    device: str
-    requires_grad: bool
-
-
 class Trace:
     """The calls of one rank (of all its steps, or of one), in the order in which they began."""
 
-    def __init__(self, connection: sqlite3.Connection, rank: int, step: int | None = None) -> None:
+    def __init__(self, connection: Guarded, rank: int, step: int | None = None) -> None:
         self._connection = connection
         self.rank = rank
-        where, parameters = ("", ()) if step is None else (" WHERE step = ?", (step,))
-        self.columns = _integers(
-            connection.execute(f"SELECT {', '.join(CALL_COLUMNS)} FROM calls{where} ORDER BY id", parameters),
-            len(CALL_COLUMNS),
-        )
-        inner = "" if step is None else " WHERE call IN (SELECT id FROM calls WHERE step = ?)"
-        self.visits = _integers(
-            connection.execute(
-                f"SELECT {', '.join(VISIT_COLUMNS)} FROM visits{inner} ORDER BY call, position", parameters
-            ),
-            len(VISIT_COLUMNS),
-        )
+        self._step = step
+        with reading(connection.database):
+            self.columns, self.visits = self._rows("IS NOT")
+            self._check(self.columns, self.visits)
+        self._find_visits()
+        if int((self._last_visit - self._first_visit).sum()) != len(self.visits):
+            # A program that is killed may have written what a call was given, and not the call.
+            self.visits = self.visits[np.isin(self.visits[:, 0], self.columns[:, 0])]
+            self._find_visits()
+
+    def _rows(self, sign: str) -> tuple[Integers, Integers]:
+        """The rows of calls whose level is that of states, or is not, and those of their visits."""
+        step, parameters = ("", ()) if self._step is None else (" AND step = ?", (self._step,))
+        wanted = f"FROM calls WHERE level {sign} {STATE}{step}"
+        calls = self._connection.execute(f"SELECT {', '.join(CALL_COLUMNS)} {wanted} ORDER BY id", parameters)
+        inner = f"IN (SELECT id {wanted})"
+        if sign == "IS NOT" and self._step is None:  # nearly all: the few others are the shorter list
+            inner = f"NOT IN (SELECT id FROM calls WHERE level IS {STATE})"
+        seen = f"SELECT {', '.join(VISIT_COLUMNS)} FROM visits WHERE call {inner} ORDER BY call, position"
+        columns = _integers(calls, "calls", len(CALL_COLUMNS))
+        return columns, _integers(self._connection.execute(seen, parameters), "visits", len(VISIT_COLUMNS))
+
+    def _find_visits(self) -> None:
         self._first_visit = np.searchsorted(self.visits[:, 0], self.columns[:, 0], side="left")
         self._last_visit = np.searchsorted(self.visits[:, 0], self.columns[:, 0], side="right")
+
+    def _check(self, columns: Integers, visits: Integers) -> None:
+        """Refuses calls that refer to nothing. Of one step the forward calls may be those of another."""
+        known = {table: self._column_of(table) for table in DEFINITIONS}
+        known["calls"] = columns[:, 0] if self._step is None else self._column_of("calls")
+        check_calls(columns, known)
+        check_visits(visits, known["layouts"])
+
+    def _column_of(self, table: str) -> Integers:
+        rows = self._connection.execute(f"SELECT id FROM {table} ORDER BY id")
+        return _integers(rows, table, 1)[:, 0]
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -81,29 +98,77 @@ class Trace:
         return self.columns[:, CALL_COLUMNS.index(name)]
 
     @cached_property
+    def _states(self) -> tuple[Integers, Integers]:
+        """The rows of states, which are no calls, and of their visits."""
+        with reading(self._connection.database):
+            columns, visits = self._rows("IS")
+            self._check(columns, visits)
+        self._check_kept(visits, self.layouts)
+        return columns, visits[np.isin(visits[:, 0], columns[:, 0])]
+
+    @property
+    def state_visits(self) -> Integers:
+        """Rows (call, position, role, tensor, layout) of what ``states`` names."""
+        return self._states[1]
+
+    def state_record(self, row: int) -> TensorRecord:
+        """The record of a tensor that ``states`` names, by its row in ``state_visits``."""
+        columns, visits = self._states
+        visit = visits[row].tolist()
+        tree = int(columns[int(np.searchsorted(columns[:, 0], visit[0])), CALL_COLUMNS.index("arguments")])
+        numbers = self.statistics([visit[3]])
+        return self._record(self._paths.get(tree, {}).get(visit[1], ""), visit, numbers)
+
+    @cached_property
+    def states(self) -> tuple[Snapshot, ...]:
+        """What the program held and gave away, by name, in the order of time. Runs of before format 3 have none, and
+        neither have those for which only some calls were wanted."""
+        columns, visits = self._states
+        with reading(self._connection.database):
+            return snapshots(columns, visits, self.names, self.modules, self._paths)
+
+    @cached_property
     def names(self) -> dict[int, str]:
-        return dict(self._connection.execute("SELECT id, text FROM names"))
+        return self._read("id, text FROM names", lambda rows: tables.texts(rows, "names"))
+
+    def numbers_of(self, name: str) -> list[int]:
+        """The numbers under which a name stands in the columns; none where it is never said."""
+        return [number for number, text in self.names.items() if text == name]
 
     @cached_property
     def modules(self) -> dict[int, tuple[str, str]]:
-        return {row[0]: (row[1], row[2]) for row in self._connection.execute("SELECT id, path, class FROM modules")}
+        return self._read("id, path, class FROM modules", tables.modules)
 
     @cached_property
     def layouts(self) -> dict[int, Layout]:
-        rows = self._connection.execute("SELECT id, dtype, shape, strides, device, requires_grad FROM layouts")
-        return {
-            row[0]: Layout(row[1], tuple(json.loads(row[2])), tuple(json.loads(row[3])), row[4], bool(row[5]))
-            for row in rows
-        }
+        found = self._read("id, dtype, shape, strides, device, requires_grad FROM layouts", tables.layouts)
+        self._check_kept(self.visits, found)
+        return found
+
+    def _check_kept(self, visits: Integers, layouts: dict[int, Layout]) -> None:
+        """Refuses tensors that were kept in a dtype that is not known: nothing writes such."""
+        strange = [number for number, layout in layouts.items() if layout.dtype.rpartition(".")[2] not in DTYPES]
+        rows = visits[np.isin(visits[:, 4], strange)] if strange else empty(VISIT_COLUMNS)
+        for tensor, layout in rows[:, 3:].tolist():
+            if tensor in self.stored:
+                with reading(self._connection.database):
+                    unfit(f"tensor {tensor} was kept in {layouts[layout].dtype[:40]!r}, which is no dtype")
+
+    def limits(self, layouts: Integers) -> np.ndarray[Any, Any]:
+        """The limits of the dtypes of layouts (see ``limit_of``), by their numbers: those need not be consecutive."""
+        numbers, place = np.unique(layouts, return_inverse=True)
+        found = np.array([limit_of(self.layouts[number].dtype) for number in numbers.tolist()], dtype=np.float64)
+        return found[place]
 
     @cached_property
     def trees(self) -> dict[int, Tree]:
-        return {row[0]: json.loads(row[1]) for row in self._connection.execute("SELECT id, tree FROM trees")}
+        forward = self.column("phase") == PHASES.index(Phase.FORWARD)
+        given = frozenset(np.unique(self.column("arguments")[forward]).tolist())
+        return self._read("id, tree FROM trees", lambda rows: tables.trees(rows, given))
 
     @cached_property
     def stacks(self) -> dict[int, tuple[Frame, ...]]:
-        rows = self._connection.execute("SELECT id, frames FROM stacks")
-        return {row[0]: tuple(Frame(*frame) for frame in json.loads(row[1])) for row in rows}
+        return self._read("id, frames FROM stacks", tables.stacks)
 
     @cached_property
     def stored(self) -> frozenset[int]:
@@ -113,7 +178,11 @@ class Trace:
     @cached_property
     def missing(self) -> dict[int, str]:
         """Why a tensor has no statistics."""
-        return dict(self._connection.execute("SELECT tensor, reason FROM missing"))
+        return self._read("tensor, reason FROM missing", lambda rows: tables.texts(rows, "missing"))
+
+    def _read(self, what: str, read: Callable[[Iterable[Any]], Table]) -> Table:
+        with reading(self._connection.database):
+            return read(self._connection.execute(f"SELECT {what}"))
 
     @cached_property
     def _paths(self) -> dict[int, dict[int, str]]:
@@ -141,7 +210,8 @@ class Trace:
             part = wanted[start : start + _FETCH]
             marks = ", ".join("?" * len(part))
             rows = self._connection.execute(f"SELECT * FROM statistics WHERE tensor IN ({marks})", part).fetchall()
-            packed = _pack_statistics(rows)
+            with reading(self._connection.database):
+                packed = tables.statistics(rows)
             found.update((row[0], packed[index]) for index, row in enumerate(rows))
         return found
 
@@ -159,8 +229,9 @@ class Trace:
         names = ", ".join(EXTREMES.names or ())
         rows = self._connection.execute(f"SELECT {names} FROM statistics ORDER BY tensor")
         parts = []
-        while chunk := rows.fetchmany(50_000):  # SQLite keeps NaN as NULL
-            parts.append(np.array([tuple(np.nan if one is None else one for one in row) for row in chunk], EXTREMES))
+        while chunk := rows.fetchmany(50_000):
+            with reading(self._connection.database):
+                parts.append(tables.extremes(chunk, EXTREMES))
         return np.concatenate(parts) if parts else np.empty(0, EXTREMES)
 
     def call(self, position: int, *, statistics: bool = True) -> Call:
@@ -204,12 +275,15 @@ class Trace:
         return f"{self.names.get(int(row[3]), '?')}.{row[4]}.{PHASES[row[2]].value}"
 
     def _tensor(self, position: int, visit: list[int], numbers: dict[int, tuple[Statistics, int]]) -> TensorRecord:
-        _, leaf, role, tensor, layout_number = visit
+        return self._record(self.path_of(position, visit[1]), visit, numbers)
+
+    def _record(self, path: str, visit: list[int], numbers: dict[int, tuple[Statistics, int]]) -> TensorRecord:
+        _, _, role, tensor, layout_number = visit
         layout = self.layouts[layout_number]
         statistics, digest = numbers.get(tensor, (None, 0))
         return TensorRecord(
             role=ROLES[role],
-            path=self.path_of(position, leaf),
+            path=path,
             tensor_id=tensor,
             dtype=layout.dtype,
             shape=layout.shape,
@@ -227,24 +301,9 @@ def _matches(full: str, name: str) -> bool:
     return full == name or full.startswith(name + ".")
 
 
-def _integers(rows: sqlite3.Cursor, width: int) -> Integers:
+def _integers(rows: sqlite3.Cursor, table: str, width: int) -> Integers:
     """Fetches rows of integers, a slice at a time so that the Python objects never pile up."""
     parts = []
     while chunk := rows.fetchmany(50_000):
-        parts.append(np.array(chunk, dtype=np.int64))
+        parts.append(tables.integers(chunk, table))
     return np.concatenate(parts) if parts else np.empty((0, width), dtype=np.int64)
-
-
-def _pack_statistics(rows: list[tuple[Any, ...]]) -> np.ndarray[Any, Any]:
-    packed = np.zeros(len(rows), dtype=STATISTICS)
-    if not rows:
-        return packed
-    columns = list(zip(*rows, strict=True))
-    for name, values in zip(STATISTICS.names or (), columns[1:], strict=True):
-        if name == "sketch":
-            packed[name] = np.frombuffer(b"".join(values), dtype="<f4").reshape(len(rows), -1)
-        elif name == "digest":
-            packed[name] = np.array(values, dtype=np.int64).view(np.uint64)
-        else:  # SQLite keeps NaN as NULL
-            packed[name] = [float("nan") if value is None else value for value in values]
-    return packed

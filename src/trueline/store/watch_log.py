@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from trueline.errors import CorruptRunError
+from trueline.store.interrupts import shielded
 from trueline.store.journal import JournalWriter, read_frames
 
 WATCH_FILE = "watch.bin"
@@ -137,8 +138,9 @@ class WatchLog:
         """The number of a series, given at its first sight."""
         number = self._numbers.get(series)
         if number is None:
-            number = self._numbers[series] = len(self._numbers)
-            self._fresh.append([number, *astuple(series)])
+            number = len(self._numbers)
+            self._fresh.append([number, *astuple(series)])  # first: a signal may end this between the two
+            self._numbers[series] = number
         return number
 
     def add(self, points: Points) -> None:
@@ -149,7 +151,7 @@ class WatchLog:
         self._parts.append(points)
         self._held += len(points)
         if self._journal is not None:
-            self._journal.append_all([*self._names(), (b"P", (np.ascontiguousarray(points).view(np.uint8),))])
+            self._append(self._journal, (b"P", (np.ascontiguousarray(points).view(np.uint8),)))
         if self._held > 2 * max(LEAST_POINTS, MOST_POINTS * len(self._numbers)):
             self._thin()
 
@@ -157,7 +159,7 @@ class WatchLog:
         """Something that happened, on disk when this returns."""
         self._events.append(content)
         if self._journal is not None:
-            self._journal.append_all([*self._names(), (b"E", (_text(content),))])
+            self._append(self._journal, (b"E", (_text(content),)))
             self._journal.sync()
 
     def history(self) -> WatchHistory:
@@ -165,10 +167,13 @@ class WatchLog:
         return WatchHistory(self.series, self._all(), tuple(self._events))
 
     def close(self) -> None:
-        if self._journal is not None:
-            self._journal.append_all(self._names())
-            self._journal.close()
-            self._journal = None
+        if self._journal is None:
+            return
+        journal, self._journal = self._journal, None
+        try:
+            self._append(journal)
+        finally:
+            journal.close()
 
     def _all(self) -> Points:
         if len(self._parts) > 1:
@@ -193,6 +198,7 @@ class WatchLog:
         if self._journal is not None:
             self._rewrite()
 
+    @shielded
     def _rewrite(self) -> None:
         """Writes the whole log into a new file and puts it in the place of the old one."""
         assert self._path is not None
@@ -205,15 +211,22 @@ class WatchLog:
         points = self._all()
         if len(points):
             frames.append((b"P", (np.ascontiguousarray(points).view(np.uint8),)))
-        journal.append_all(frames)
-        os.replace(draft, self._path)
+        try:
+            journal.append_all(frames)
+            os.replace(draft, self._path)
+        except OSError:
+            journal.close()
+            draft.unlink(missing_ok=True)
+            raise
         if self._journal is not None:
             self._journal.close()
         self._journal, self._fresh = journal, []
 
-    def _names(self) -> list[tuple[bytes, tuple[Any, ...]]]:
-        fresh, self._fresh = self._fresh, []
-        return [(b"N", (_text(fresh),))] if fresh else []
+    def _append(self, journal: JournalWriter, *frames: tuple[bytes, tuple[Any, ...]]) -> None:
+        """Writes frames, and before them the series that are new."""
+        fresh = self._fresh[:]
+        journal.append_all([*([(b"N", (_text(fresh),))] if fresh else []), *frames])
+        del self._fresh[: len(fresh)]
 
 
 def read_watch_log(folder: Path) -> WatchHistory | None:

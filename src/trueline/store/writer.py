@@ -12,6 +12,7 @@ import queue
 import sqlite3
 import sys
 import threading
+import time
 import warnings
 from dataclasses import asdict
 from pathlib import Path
@@ -23,12 +24,16 @@ from trueline.errors import UsageError
 from trueline.records import RunInfo
 from trueline.store.columns import Batch, Payload
 from trueline.store.finish import finish_rank
+from trueline.store.interrupts import Latch
 from trueline.store.journal import JournalWriter
+from trueline.store.seal import sealed_text
 from trueline.store.segments import SegmentWriter
 
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.bin"
 QUEUE_LENGTH = 32
+FULL_PAUSE = 0.0005
+"""Seconds between two looks whether a full queue has room again."""
 
 
 def rank_folder(run: Path, rank: int) -> Path:
@@ -39,7 +44,7 @@ def write_run_info(run: Path, info: RunInfo) -> None:
     """Writes ``run.json``, whole or not at all. Many ranks may do so at once: the first one wins."""
     target = run / RUN_FILE
     draft = run / f".{RUN_FILE}.{os.getpid()}"
-    draft.write_text(json.dumps(asdict(info), indent=1) + "\n", encoding="utf-8")
+    draft.write_text(sealed_text(asdict(info)), encoding="utf-8")
     try:
         os.link(draft, target)
     except FileExistsError:
@@ -69,8 +74,10 @@ class RankWriter:
                 f"{self.folder} exists already; choose another path for this Run or remove the old one"
             ) from None
         self._journal = JournalWriter(self.folder / JOURNAL_FILE)
+        self._journal.append(b"R", str(rank).encode())
         self._segments = SegmentWriter(self.folder)
-        self._queue: queue.Queue[Batch | None] = queue.Queue(QUEUE_LENGTH)
+        self._queue: queue.SimpleQueue[Batch | dict[str, Any]] = queue.SimpleQueue()
+        self._ended = Latch()
         self._thread = threading.Thread(target=self._serve, name="trueline-writer", daemon=True)
         self._thread.start()
 
@@ -78,44 +85,75 @@ class RankWriter:
     def bytes_stored(self) -> int:
         return self._segments.bytes_written
 
+    def wait_for_room(self) -> None:
+        """Waits while the queue is full."""
+        while self._queue.qsize() >= QUEUE_LENGTH and not self._ended.is_open:
+            time.sleep(FULL_PAUSE)
+
     def submit(self, batch: Batch) -> None:
-        """Hands a batch over; waits while the queue is full. After ``close`` nobody would take it: it is dropped."""
+        """Hands a batch over, when there is room. After ``close`` nobody would take it: it is dropped."""
+        self.wait_for_room()
         if not self._closed:
             self._queue.put(batch)
 
     def drain(self) -> None:
-        self._queue.join()
+        """Waits until all that was handed over is written."""
+        done = self._ended
+        if not self._closed:
+            done = Latch()
+            self._queue.put(Batch(done=done.open))
+        done.wait()
 
     def close(self, certificate: dict[str, Any]) -> None:
-        """Ends the writing and turns the journal into ``calls.db``."""
-        self._closed = True
-        self._queue.put(None)
-        self._thread.join()
-        try:
-            self._segments.close()
-            self._journal.append(b"X", json.dumps(certificate).encode())
-            self._journal.close()
-            if not self.failed:
-                finish_rank(self.folder, self._rank)
-        except (OSError, sqlite3.Error) as error:
-            self._fail(error)
+        """Ends the writing and turns the journal into ``calls.db``; all of it in the thread that writes, which no
+        signal disturbs. Where the waiting was interrupted, another call waits for the same end."""
+        if not self._closed:
+            self._queue.put(certificate)
+            self._closed = True
+        self._ended.wait()
+        self._thread.join()  # nothing is left to do but to go
 
     def _serve(self) -> None:
-        while (batch := self._queue.get()) is not None:
+        while isinstance(batch := self._queue.get(), Batch):
             try:
+                if batch.prepare is not None:
+                    batch.prepare()
                 if not self.failed:
                     self._write(batch)
             except Exception as error:
                 self._fail(error)
             finally:
-                if batch.done is not None:
-                    batch.done()
-                self._queue.task_done()
+                self._done(batch)
                 del batch  # the next get() may wait long: do not hold the user's tensors meanwhile
+        self._end(batch)
+
+    def _end(self, certificate: dict[str, Any]) -> None:
+        try:
+            self._segments.close()
+        except OSError as error:
+            self._fail(error)
+        if self.failed:
+            certificate = {"stopped_because": self.failed, **_given(certificate), "complete": False}
+        try:
+            try:
+                self._journal.append(b"X", json.dumps(certificate).encode())
+            finally:
+                self._journal.close()
+            if not self.failed:
+                finish_rank(self.folder, self._rank)
+        except (OSError, sqlite3.Error) as error:
+            self._fail(error)
+        finally:
+            self._ended.open()
+
+    def _done(self, batch: Batch) -> None:
+        try:
+            if batch.done is not None:
+                batch.done()
+        except Exception as error:
+            self._fail(error)
 
     def _write(self, batch: Batch) -> None:
-        if batch.prepare is not None:
-            batch.prepare()
         frames: list[tuple[bytes, tuple[Any, ...]]] = []
         if batch.definitions:
             frames.append((b"D", (json.dumps(batch.definitions).encode(),)))
@@ -162,5 +200,9 @@ class RankWriter:
         )
         try:
             warnings.warn(message, RuntimeWarning, stacklevel=2)
-        except RuntimeWarning:  # the user made warnings errors: ours must not end this thread, or the program
+        except Exception:  # the user made warnings errors: ours must not end this thread, or the program
             print(message, file=sys.stderr)
+
+
+def _given(certificate: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in certificate.items() if value or name != "stopped_because"}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from trueline.checked import Unfit, text_of
 from trueline.errors import UsageError
 
 VARIABLE = "APEX_CONFIG_PATH"
@@ -44,8 +45,8 @@ def load_config() -> ToolConfig:
 
 def read_config(path: Path) -> ToolConfig:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = text_of(path).splitlines()
+    except Unfit as error:
         raise UsageError(f"cannot read {path} ({VARIABLE} names the config of the Tracer): {error}") from None
     known = {field.name: field.type for field in fields(ToolConfig)}
     given: dict[str, Any] = {}

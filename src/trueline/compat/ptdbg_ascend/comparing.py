@@ -108,7 +108,7 @@ def _dump_in(folder: Path, side: str) -> dict[str, str]:
 def _write(comparison: Comparison, path: Path, stacks: bool, talk: bool) -> None:
     plain = path.with_suffix(".part")
     with open(plain, "w", encoding="utf-8", newline="") as stream:
-        write_csv(comparison, stream, _progress if talk else None)
+        write_csv(comparison, stream, _progress if talk else None, observables=False)
     if not stacks:
         plain.replace(path)
         return

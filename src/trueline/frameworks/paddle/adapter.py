@@ -26,6 +26,9 @@ class PaddleAdapter:
     def version(self) -> str:
         return str(paddle.__version__)
 
+    def way(self) -> str:
+        return "portable (there is no other for Paddle)"
+
     def devices(self) -> Iterable[str]:
         """What Paddle can compute on; accelerators of any vendor where it has some."""
         found = [str(name) for name in paddle.device.get_available_device() if name != "cpu"]

@@ -17,8 +17,12 @@ from trueline.frameworks.layouts import contiguous_strides, in_memory, number_ar
 from trueline.frameworks.paddle.rebuild import dtype_name, paddle_dtype
 from trueline.frameworks.rounding import widened_bits
 
-_DIRECT = {"float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"}
-"""Types that Paddle takes from numpy with the very same bits (bfloat16 as uint16); others enter as bytes."""
+_DIRECT = {
+    "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64",
+    "complex128",
+}  # fmt: skip
+"""Types that Paddle takes from numpy with the very same bits (bfloat16 as uint16). Others enter as bytes, which are
+then looked at as that type: Paddle 3.0 dies of this with complex ones."""
 
 
 def cast(value: Any, name: str) -> Any:

@@ -254,13 +254,16 @@ class Watch(OptimizerScope):
             self.notebook.trouble(trouble)
 
     def write(self, call: OpenCall, result: int, raised: int) -> None:
-        notebook = self.notebook
-        notebook.visits.extend(call.visits)
         row = (
-            call.number, call.level, 0, call.trait.name_id, call.nth, notebook.step, call.module, call.context,
+            call.number, call.level, 0, call.trait.name_id, call.nth, self.notebook.step, call.module, call.context,
             self.state.number, NONE, call.tree, result, raised, call.stack,
         )  # fmt: skip
-        notebook.calls.extend(row)
+        self.write_row(row, call.visits)
+
+    def write_row(self, row: tuple[int, ...], visits: list[int]) -> None:
+        """Writes down a row of CALL_COLUMNS, and rows of VISIT_COLUMNS one after the other."""
+        self.notebook.visits.extend(visits)
+        self.notebook.calls.extend(row)
 
     def backward_context(self) -> int:
         """The context of a call that is made while a backward runs."""

@@ -14,6 +14,7 @@ import paddle
 from paddle import Tensor
 from paddle.nn import functional
 
+from trueline.frameworks.base import one_of
 from trueline.frameworks.composites import Composites
 
 COMPOSITES = Composites("trueline.frameworks.paddle")
@@ -197,6 +198,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100,
              reduction: str = "mean") -> Tensor:  # fmt: skip
     # Not Paddle's own nll_loss: its gradient writes out of bounds where a label is the ignored one.
+    one_of("reduction", reduction, "mean", "sum", "none")
     kept = target != ignore_index
     labels = paddle.where(kept, target, paddle.zeros_like(target))
     axis = 1 if input.ndim > 1 else 0

@@ -12,7 +12,7 @@ import paddle
 from paddle import Tensor
 from paddle.nn import functional
 
-from trueline.frameworks.base import CannotExecute
+from trueline.frameworks.base import CannotExecute, one_of
 from trueline.frameworks.paddle.composites import COMPOSITES, composite
 
 
@@ -82,6 +82,7 @@ def instance_norm(
 
 @composite
 def gelu(input: Tensor, approximate: str = "none") -> Any:
+    one_of("approximate", approximate, "none", "tanh")
     return functional.gelu(input, approximate == "tanh")
 
 
@@ -134,6 +135,7 @@ def cross_entropy(
     """torch keeps the classes in the second dimension, and what is ignored does not count in the mean."""
     if label_smoothing:
         raise CannotExecute("label_smoothing is not written with Paddle")
+    one_of("reduction", reduction, "mean", "sum", "none")
     axis = 1 if input.ndim > 1 else 0
     if target.dtype not in (paddle.int64, paddle.int32, paddle.uint8):
         return _of_probabilities(input, target, weight, reduction, axis)

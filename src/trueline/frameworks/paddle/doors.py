@@ -14,6 +14,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from trueline.frameworks.holders import replace
+
 _NOT_OURS = ("paddle.base.libpaddle", "paddle._pir_ops", "paddle.decomposition", "paddle.incubate.autograd")
 """Modules that hold the same builtin functions to build static graphs with them; and those in which Paddle's own
 library keeps them."""
@@ -78,7 +80,7 @@ class Doors:
         own = {id(kept), id(self._places), id(self._wrappers), id(self.builtins), id(holders)}
         for holder in holders:
             if id(holder) not in own:
-                _replace(holder, originals)
+                replace(holder, originals)
 
     def _held_by(self, name: str, module: Any) -> Iterator[tuple[Any, str, Any, Any]]:
         if name.startswith(_NOT_OURS) or not isinstance(module, types.ModuleType):
@@ -88,22 +90,3 @@ class Doors:
                 wrapper = self.builtins.get(id(item))
                 if wrapper is not None:
                     yield module, attribute, item, wrapper
-
-
-def _replace(holder: Any, originals: dict[int, Any]) -> None:
-    """Puts the originals where a dictionary, list, cell or object holds something of ours."""
-    if isinstance(holder, dict):
-        for key, item in list(holder.items()):
-            if id(item) in originals:
-                holder[key] = originals[id(item)]
-    elif isinstance(holder, list):
-        for position, item in enumerate(holder):
-            if id(item) in originals:
-                holder[position] = originals[id(item)]
-    elif isinstance(holder, types.CellType):
-        if id(holder.cell_contents) in originals:
-            holder.cell_contents = originals[id(holder.cell_contents)]
-    elif not isinstance(holder, tuple | types.FrameType | types.MethodType) and hasattr(holder, "__dict__"):
-        for name, item in list(vars(holder).items()):
-            if id(item) in originals:
-                setattr(holder, name, originals[id(item)])

@@ -19,7 +19,7 @@ from trueline.dtypes import dtype_named
 from trueline.errors import UsageError
 from trueline.frameworks.base import ArrayIn, ArrayOut, Bits, Executed, Inputs, Mode
 from trueline.frameworks.execution import NOT_CONNECTED, Backward, Execution, Strides
-from trueline.frameworks.overrides import load_overrides
+from trueline.frameworks.overrides import OwnOperators, load_overrides
 from trueline.frameworks.paddle import arrays
 from trueline.frameworks.paddle.execute_errors import outcome_of, sentence_of
 from trueline.frameworks.paddle.execute_facts import may_change, with_explicit_defaults
@@ -58,6 +58,7 @@ class PaddleExecutor:
         self._device = _usable(target)
         self._reference = _usable(reference)
         self._overrides = load_overrides(target.overrides)
+        self._own = OwnOperators(target.overrides, paddle.autograd.PyLayer)
         paddle.disable_signal_handler()  # a crash is to end the process as the system has it, not in Paddle's own way
         paddle.disable_static()
 
@@ -88,7 +89,7 @@ class PaddleExecutor:
     def _job(self, case: Case, mode: Mode) -> Job:
         foreign = self._overrides.get(case.api) if mode == "candidate" else None
         device = self._device if mode == "candidate" else self._reference
-        return Job(foreign or resolve(case.api), device, mode == "gold", foreign is not None)
+        return Job(foreign or resolve(case.api, self._own), device, mode == "gold", foreign is not None)
 
 
 class PaddleExecution(Execution):

@@ -78,6 +78,14 @@ _OLD_NAMES = {
 }  # fmt: skip
 
 
+def place_of(tensor: Tensor) -> str:
+    """Where a tensor lies, in Paddle's words. Of one that never had memory older versions raise, newer say: the CPU."""
+    try:
+        return tensor._place_str
+    except RuntimeError:
+        return "Place(cpu)"
+
+
 def device_name(place: Any) -> str:
     """``Place(gpu:0)`` -> ``gpu:0``."""
     text = str(place)

@@ -12,18 +12,21 @@ import paddle
 
 from trueline.frameworks.paddle.calls import MODULE
 from trueline.frameworks.paddle.names import Trait
+from trueline.frameworks.states import is_outermost
 from trueline.records import Level
 from trueline.store.columns import NONE
 
 if TYPE_CHECKING:
     from trueline.frameworks.paddle.calls import OpenCall, Watch
+    from trueline.frameworks.paddle.states import States
 
 
 class LayerWatch:
     """Stands in for the call of every Layer."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, states: States | None = None) -> None:
         self._watch = watch
+        self._states = states
         self._paths: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._numbers: dict[int, tuple[Any, int]] = {}
         self._traits: dict[str, Trait] = {}
@@ -31,11 +34,14 @@ class LayerWatch:
         self._stacks_wanted = watch.scope.stacks
 
     def handle(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls a Layer."""
-        watch = self._watch
+        """Calls a Layer; one that no other Layer has called is a moment at which the state of the program is written
+        down."""
+        watch, states, left = self._watch, self._states, None
         if not watch.looking:
             return original(*args, **kwargs)
         modules, call, entered = watch.state.modules, None, False
+        if states is not None and not states.inside and is_outermost(modules):
+            left = states.entered(args[0], args[1:], kwargs)
         try:
             self._enter(args[0])
             entered = True
@@ -45,6 +51,8 @@ class LayerWatch:
             watch.notebook.trouble(error)
         depth = len(modules)
         try:
+            if left is not None:
+                states.inside = True  # type: ignore[union-attr]  # else nobody was left
             result = original(*args, **kwargs)
         except BaseException as error:
             if call is not None:
@@ -56,6 +64,10 @@ class LayerWatch:
         finally:
             if entered:
                 del modules[depth - 1 :]
+            if left is not None:
+                states.inside = False  # type: ignore[union-attr]
+        if left is not None:
+            left(result)
         return result
 
     def _begin(self, layer: Any, args: Any, kwargs: dict[str, Any]) -> OpenCall | None:

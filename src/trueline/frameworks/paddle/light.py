@@ -20,7 +20,7 @@ from trueline.frameworks.light import LOOKS, Examination, LightOptions, LookName
 from trueline.frameworks.paddle.light_calls import LightWatch
 from trueline.frameworks.paddle.light_held import Book, Kept, Ring, Tensor, examined, look_at
 from trueline.frameworks.paddle.optimizers import scaler_in_charge
-from trueline.frameworks.paddle.reading import data_ptr
+from trueline.frameworks.paddle.reading import data_ptr, dtype_key
 from trueline.frameworks.paddle.watch import PaddleWatcher
 from trueline.numerics.light import LOOK
 from trueline.records import Phase, Role
@@ -194,7 +194,7 @@ class PaddleLight:
 
     def _name(self, kept: Kept, position: int, tensor: Tensor, phase: Phase) -> int:
         """The number of the name of an output, or of the gradient that arrived at it."""
-        key = (kept.api, kept.nth, position, phase, kept.module, kept.context, id(tensor.dtype))
+        key = (kept.api, kept.nth, position, phase, kept.module, kept.context, dtype_key(tensor.dtype))
         number = self._short.get(key)
         if number is None:
             path = "out" if position == 0 and kept.returned <= 1 else f"out.{position}"
@@ -207,7 +207,7 @@ class PaddleLight:
 
     def _outside(self, api: str, nth: int, role: Role, path: str, tensor: Tensor) -> int:
         """The number of the name of something that is no call: the loss, a parameter, its gradient."""
-        key = (api, nth, path, role, id(tensor.dtype))
+        key = (api, nth, path, role, dtype_key(tensor.dtype))
         number = self._short.get(key)
         if number is None:
             dtype = str(tensor.dtype).rpartition(".")[2]

@@ -136,7 +136,7 @@ class LightWatch:
 
     def _unscaled(self, outputs: list[Tensor]) -> None:
         """What a loss scaler found is a tensor of one truth value."""
-        flags = [tensor for tensor in outputs if tensor.dtype is paddle.bool]
+        flags = [tensor for tensor in outputs if tensor.dtype == paddle.bool]  # before 3.3 each is asked anew: no "is"
         self.found_inf = bool(self.found_inf) or any(bool(tensor.numpy().any()) for tensor in flags)
 
     def _context(self) -> str:

@@ -15,8 +15,8 @@ import paddle
 from trueline.dtypes import DType
 from trueline.frameworks.base import Tally
 from trueline.frameworks.light import Examination, HeldCall, HeldTensor, is_bad
-from trueline.frameworks.paddle.flatten import device_name, dtype_name, flatten
-from trueline.frameworks.paddle.reading import KNOWN_DTYPES, content_of, data_ptr, to_host
+from trueline.frameworks.paddle.flatten import device_name, dtype_name, flatten, place_of
+from trueline.frameworks.paddle.reading import content_of, data_ptr, known_dtype, to_host
 from trueline.frameworks.trees import Trees
 from trueline.numerics.layout import DESCRIPTOR, pack_descriptor
 from trueline.numerics.light import LOOK, look_batch, part_of
@@ -155,7 +155,7 @@ def look_at(tensors: Sequence[Tensor], rounds: Sequence[int | None] = ()) -> np.
     rows = np.zeros(len(tensors), LOOK)
     held = []
     for place, tensor in enumerate(tensors):
-        dtype = KNOWN_DTYPES.get(id(tensor.dtype))
+        dtype = known_dtype(tensor.dtype)
         if dtype is None or not tensor.is_dense() or not tensor._is_initialized() or 0 in tensor.shape:
             pack_descriptor(table, place, 0, 0, (0,), (1,))
             continue
@@ -300,12 +300,12 @@ class _Examiner:
     def _tensor(self, role: Role, path: str, leaf: int, tensor: Tensor, version: int | None) -> HeldTensor:
         missing = self._missing(tensor, version, role)
         number = self._numbers[_identity(tensor, version)]
-        dtype = KNOWN_DTYPES.get(id(tensor.dtype))
+        dtype = known_dtype(tensor.dtype)
         content = None if missing or dtype is None else _content(tensor, dtype)
         look = None if missing else self._looks[number]
         return HeldTensor(
             role, path, leaf, number, dtype_name(tensor.dtype), tuple(tensor.shape), tuple(tensor.strides),
-            device_name(tensor.place), not tensor.stop_gradient, look, missing, content,
+            device_name(place_of(tensor)), not tensor.stop_gradient, look, missing, content,
         )  # fmt: skip
 
     def _missing(self, tensor: Tensor, version: int | None, role: Role) -> str:

@@ -8,6 +8,7 @@ that slips through does no harm: a call from which no tensor comes and that chan
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import operator
 import types
@@ -99,8 +100,14 @@ POINT_TO_POINT = frozenset({"isend", "irecv", "send", "recv", "batch_isend_irecv
 KERNEL_MODULES = ("paddle._C_ops", "paddle._legacy_C_ops")
 """The builtin functions by which everything is computed, whoever asks."""
 
-WRITING_KERNELS = frozenset({"batch_norm", "fused_batch_norm_act", "fused_bn_add_activation", "coalesce_tensor"})
-"""Kernels that change what they are given although their names do not end in ``_``: running statistics, buffers."""
+WRITING_KERNELS = frozenset(
+    {
+        "batch_norm", "fused_batch_norm_act", "fused_bn_add_activation", "coalesce_tensor", "run_program",
+        "pir_run_program",
+    }
+)  # fmt: skip
+"""Kernels that change what they are given although their names do not end in ``_``: running statistics, buffers, what
+a compiled function of older versions is given to fill."""
 
 _TRANSPARENT = frozenset({"backward", "register_hook", "apply", "apply_", "gradient", "clear_gradient", "clear_grad"})
 """Methods that run other people's code, or autograd: what happens inside is what is worth recording."""
@@ -140,7 +147,7 @@ def public_functions() -> dict[int, tuple[str, Function]]:
     """Every public function that may be an operator, by its identity: (the name users write, the function)."""
     found: dict[int, tuple[tuple[bool, bool, int], str, Function]] = {}
     for position, prefix in enumerate(NAMESPACES):
-        for attribute, item in _members(prefix):
+        for attribute, item in members(prefix):
             if type(item) is types.FunctionType and not (item.__module__ or "").startswith(_HOMES):
                 continue
             rank = _rank(prefix, position, attribute, item)
@@ -150,7 +157,16 @@ def public_functions() -> dict[int, tuple[str, Function]]:
     return {key: (name, item) for key, (_, name, item) in found.items()}
 
 
-def _members(prefix: str) -> Iterator[tuple[str, Function]]:
+def namespaces() -> Iterator[tuple[str, Any]]:
+    """The namespaces that this version has, but for those of collectives."""
+    for prefix in NAMESPACES:
+        with contextlib.suppress(ImportError):
+            if not f"{prefix}.".startswith(COLLECTIVES):
+                yield prefix, importlib.import_module(prefix)
+
+
+def members(prefix: str) -> Iterator[tuple[str, Function]]:
+    """The functions of a namespace by their names there."""
     try:
         module = importlib.import_module(prefix)
     except ImportError:  # not every version has every namespace

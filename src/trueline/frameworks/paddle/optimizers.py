@@ -37,6 +37,20 @@ def scaler_in_charge() -> bool:
     return bool(getattr(_scaling, "on", False))
 
 
+_hearers: list[Callable[[Any], None]] = []
+
+
+def hear_of_scaled(hear: Callable[[Any], None]) -> Callable[[], None]:
+    """Has it called with each optimizer that a loss scaler is about to let step; gives what takes that back."""
+
+    def leave() -> None:
+        if hear in _hearers:
+            _hearers.remove(hear)
+
+    _hearers.append(hear)
+    return leave
+
+
 class OptimizerSteps:
     """Calls ``begins`` and ``ends`` with each optimizer, before and after its step."""
 
@@ -81,6 +95,9 @@ class OptimizerSteps:
 
     def _step(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if getattr(self._inside, "depth", 0) or not args:
+            if _hearers and args and scaler_in_charge() and isinstance(args[0], paddle.optimizer.Optimizer):
+                for hear in list(_hearers):
+                    hear(args[0])
             return original(*args, **kwargs)
         optimizer = _optimizer_in(args, kwargs)
         self._inside.depth = 1

@@ -90,7 +90,7 @@ class PyLayerWatch:
         if context is None:
             return
         if self._watch.witness is not None:
-            self._watch.witness.custom.add(f"GradNodePyLayer_{call.trait.name.split('.')[-2]}")
+            self._watch.witness.custom.update(node_names(call.trait.name.split(".")[-2]))
         for tensor in call.inputs:
             if not tensor.stop_gradient and tensor.is_leaf:
                 self._watch.desk.collects(tensor)
@@ -146,6 +146,11 @@ class PyLayerWatch:
             trait = Trait(f"{kind.__module__}.{kind.__qualname__}.apply", mutates=True, by_context=True)
             self._traits[kind] = self._watch.enter_trait(trait)
         return trait
+
+
+def node_names(kind: str) -> tuple[str, str]:
+    """What the node of a PyLayer may be called: after its class since Paddle 3.3, before that after its context."""
+    return f"GradNodePyLayer_{kind}", f"GradNodePyLayer_{kind}_backward"
 
 
 def _below(kind: Any) -> Iterator[type]:

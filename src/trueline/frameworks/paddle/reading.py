@@ -27,11 +27,22 @@ HELD_BYTES = 32 << 20
 
 Tensor = Any
 
-KNOWN_DTYPES: dict[int, DType] = {
-    id(getattr(paddle, name)): row for name, row in DTYPES.items() if hasattr(paddle, name)
-}
-"""By the identity of Paddle's dtype objects, of which there is one each; to hash one takes longer than to read a small
-tensor."""
+_BY_VALUE: dict[Any, DType] = {getattr(paddle, name): row for name, row in DTYPES.items() if hasattr(paddle, name)}
+_BY_IDENTITY: dict[int, DType] = {id(dtype): row for dtype, row in _BY_VALUE.items()}
+"""Most versions of Paddle have one object for each dtype, and to hash one takes longer than to read a small tensor. In
+3.0 every tensor gives a new one."""
+
+
+def known_dtype(dtype: Any) -> DType | None:
+    """What we know of a dtype of Paddle's; None where that is nothing."""
+    found = _BY_IDENTITY.get(id(dtype))
+    return _BY_VALUE.get(dtype) if found is None else found
+
+
+def dtype_key(dtype: Any) -> Any:
+    """Stands for a dtype among what something is found by."""
+    return id(dtype) if id(dtype) in _BY_IDENTITY else dtype
+
 
 data_ptr = paddle.Tensor.data_ptr
 _contiguous = paddle.Tensor.contiguous

@@ -1,12 +1,11 @@
 """Makes a recorded Paddle call callable again: the function behind an API name, and what stands in its arguments.
 
-Names are looked up attribute by attribute from the ``paddle`` module; nothing is evaluated. What cannot be had again
-raises ``CannotExecute`` with the reason.
+Names are looked up in closed tables (``operators``, composites, dtypes); nothing is evaluated or imported, and no
+attribute is taken because a file names it. What cannot be had again raises ``CannotExecute`` with the reason.
 """
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,14 +16,16 @@ import paddle
 
 from trueline.dtypes import DTYPES, dtype_named
 from trueline.frameworks.base import CannotExecute
+from trueline.frameworks.overrides import OwnOperators
+from trueline.frameworks.paddle.operators import operator_named
 
-_CLOSED_ROOMS = {"distributed", "hub", "utils", "autograd", "jit", "static", "io", "onnx", "device", "inference"}
-_NO_FUNCTION = {"backward", "register_hook", "set_value", "data_ptr", "gradient", "clear_grad", "clear_gradient"}
-"""What they do depends on more than their arguments, or reaches out of the call."""
 _DEVICE = re.compile(r"(cpu|gpu|xpu|npu|dcu|gpu_pinned)(:\d+)?")
 _COMPOSITES = "composite."
 _UNKNOWN = {"uint16", "complex32"}
 """What ``paddle`` has under another meaning (its uint16 is bfloat16), or not at all."""
+_DTYPES = {
+    name: value for name, value in vars(paddle).items() if isinstance(value, paddle.dtype) and name not in _UNKNOWN
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,42 +55,14 @@ class PaddleMaker:
         raise CannotExecute(f"an argument of type {kind} was not recorded in full")
 
 
-def resolve(api: str) -> Callable[..., Any]:
-    """The function behind an API name such as ``paddle.Tensor.add`` or ``paddle.Tensor.T`` (a property)."""
+def resolve(api: str, own: OwnOperators | None = None) -> Callable[..., Any]:
+    """The function behind an API name such as ``paddle.Tensor.add`` or ``paddle.Tensor.T`` (a property); ``own`` are
+    the operators that somebody named for this command."""
     if api.startswith(_COMPOSITES):
         return _composite(api.removeprefix(_COMPOSITES))
-    parts = api.split(".")
-    if parts[0] != "paddle" or len(parts) < 2:
-        raise CannotExecute(f"{api} is not a function of paddle")
-    if parts[1] in _CLOSED_ROOMS:
-        raise CannotExecute(f"paddle.{parts[1]} reaches beyond this process or this call")
-    if parts[-1] == "__get__":
-        parts = parts[:-1]
-    if parts[-1] in _NO_FUNCTION:
-        raise CannotExecute("it is no function of its arguments alone")
-    found: Any = paddle
-    for depth, part in enumerate(parts[1:], 1):
-        found = _attribute(found, part, ".".join(parts[: depth + 1]))
-        if found is None:
-            raise CannotExecute(f"this paddle ({paddle.__version__}) has no {api}")
-    if isinstance(found, type):
-        raise CannotExecute(f"{api} is a class, not a function of tensors")
-    if callable(found):
-        return found  # type: ignore[no-any-return]
-    if hasattr(found, "__get__"):
-        name = parts[-1]
-        return lambda tensor: getattr(tensor, name)
-    raise CannotExecute(f"{api} cannot be called")
-
-
-def _attribute(owner: Any, name: str, path: str) -> Any:
-    """An attribute, or a submodule that nobody has imported yet (``paddle.incubate.nn.functional``)."""
-    found = getattr(owner, name, None)
-    if found is None and hasattr(owner, "__path__"):
-        try:
-            found = importlib.import_module(path)
-        except ImportError:
-            return None
+    found = operator_named(api) or (own.named(api) if own else None)
+    if found is None:
+        raise CannotExecute(f"no operator: paddle {paddle.__version__} declares no {api}")
     return found
 
 
@@ -106,8 +79,8 @@ def _composite(name: str) -> Callable[..., Any]:
 def paddle_dtype(name: str) -> Any:
     """The dtype of a name, with or without ``paddle.``."""
     plain = name.rpartition(".")[2]
-    found = None if plain in _UNKNOWN else getattr(paddle, plain, None)
-    if not isinstance(found, paddle.dtype):
+    found = _DTYPES.get(plain)
+    if found is None:
         raise CannotExecute(f"this paddle has no dtype {plain}")
     return found
 

@@ -18,8 +18,8 @@ import paddle
 
 from trueline.dtypes import DType
 from trueline.frameworks.base import Notebook, Scope
-from trueline.frameworks.paddle.flatten import device_name, dtype_name
-from trueline.frameworks.paddle.reading import KNOWN_DTYPES, Reader, Tensor, data_ptr
+from trueline.frameworks.paddle.flatten import device_name, dtype_name, place_of
+from trueline.frameworks.paddle.reading import Reader, Tensor, data_ptr, known_dtype
 from trueline.records import Data
 
 Look = tuple[int, int]
@@ -98,8 +98,8 @@ class TensorDesk:
             visits += (number, position, role, *look(tensor))
 
     def versions(self, tensors: list[Tensor]) -> list[int]:
-        """What their version counters say, -1 where there is none."""
-        return [_version(tensor) if _is_dense(tensor) else -1 for tensor in tensors]
+        """What their version counters say, -1 where there is none: memory that is there afterwards was written to."""
+        return [_version(tensor) if _is_dense(tensor) and _has_memory(tensor) else -1 for tensor in tensors]
 
     @property
     def last_write(self) -> int:
@@ -124,8 +124,13 @@ class TensorDesk:
 
     def collects(self, leaf: Tensor) -> None:
         """To be called with a leaf that will be given a gradient."""
-        if id(leaf) not in self._leaves or self._leaves[id(leaf)]() is not leaf:
+        if not self.is_collecting(leaf):
             self._leaves[id(leaf)] = _ref(leaf)
+
+    def is_collecting(self, leaf: Tensor) -> bool:
+        """Whether ``collects`` was told of it."""
+        known = self._leaves.get(id(leaf))
+        return known is not None and known() is leaf
 
     def gradients_summed(self) -> None:
         """A backward has run: gradients of leaves may have been added up where they lay."""
@@ -146,7 +151,7 @@ class TensorDesk:
         self._writes = Writes()
 
     def _look_again(self, tensor: Tensor) -> Look:
-        dtype = KNOWN_DTYPES.get(id(tensor.dtype))
+        dtype = known_dtype(tensor.dtype)
         if dtype is None or not _is_dense(tensor) or _is_dist(tensor):
             return self._look_odd(tensor)
         shape, stopped = tuple(tensor.shape), tensor.stop_gradient
@@ -203,10 +208,11 @@ class TensorDesk:
         self, tensor: Tensor, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], stopped: bool
     ) -> tuple[int, bool]:
         """The number of a layout, and whether it is one on the host."""
-        key = (dtype.code, shape, strides, stopped, tensor._place_str)
+        place = place_of(tensor)
+        key = (dtype.code, shape, strides, stopped, place)
         known = self._layouts.get(key)
         if known is None:
-            device = device_name(tensor.place)
+            device = device_name(place)
             row = [dtype.name, list(shape), list(strides), device, int(not stopped)]
             known = self._layouts[key] = (self._notebook.define("layouts", key, lambda: row), device == "cpu")
         return known
@@ -228,7 +234,7 @@ class TensorDesk:
             if _is_dense(local) and not _is_dist(local):
                 return self._look_again(local)
         number = self._notebook.next_tensor()
-        name, shape, device = dtype_name(tensor.dtype), _shape_of(tensor), device_name(tensor.place)
+        name, shape, device = dtype_name(tensor.dtype), _shape_of(tensor), device_name(place_of(tensor))
         layout = self._notebook.define(
             "layouts", ("odd", name, shape, device), lambda: [name, list(shape), [], device, 0]
         )

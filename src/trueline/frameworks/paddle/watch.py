@@ -12,7 +12,7 @@ never inside a call. A kernel that nobody public has called is a call itself.
 
 from __future__ import annotations
 
-import importlib
+import inspect
 import sys
 import types
 import warnings
@@ -23,14 +23,19 @@ import paddle
 from paddle.base import core
 
 from trueline.frameworks.base import Notebook, Scope
+from trueline.frameworks.imports import on_import
 from trueline.frameworks.paddle import names
 from trueline.frameworks.paddle.calls import Watch
 from trueline.frameworks.paddle.doors import Doors
 from trueline.frameworks.paddle.layers import LayerWatch
 from trueline.frameworks.paddle.names import Trait
+from trueline.frameworks.paddle.optimizers import hear_of_scaled
 from trueline.frameworks.paddle.pylayers import PyLayerWatch
+from trueline.frameworks.paddle.states import States
 from trueline.frameworks.paddle.witness import Witness
+from trueline.frameworks.selection import is_narrow
 from trueline.frameworks.splice import Splice
+from trueline.frameworks.switch import Undo
 from trueline.records import Level
 
 _BACKWARDS = ("run_backward", "run_partial_grad")
@@ -42,40 +47,56 @@ class PaddleWatcher:
     def __init__(self, notebook: Notebook, scope: Scope, watch: Any = None) -> None:
         self.watch = Watch(notebook, scope) if watch is None else watch
         self._scope = scope
-        self._layers = LayerWatch(self.watch)
+        self._states = States(self.watch) if watch is None and not is_narrow(scope) else None
+        """What writes down the named state of the program; nobody where only a part of the calls is wanted."""
+        self._layers = LayerWatch(self.watch, self._states)
         self._pylayers: PyLayerWatch | None = None
         self._doors = Doors()
         self._splices: dict[int, Splice] = {}
         self._held: list[Any] = []
         self._ready = False
-        self._undo: list[Callable[[], Any]] = []
+        self._undo, self._ends = Undo(), Undo()
+        """What closes the doors of a step, and what ends the looking for good."""
+        self._waiting: list[str] = []
+        """Targets whose modules the program has not imported yet."""
         if scope.witness and Level.API in scope.levels:
             self.watch.witness = Witness(notebook.tally)
 
     def start(self) -> None:
         if self.watch.looking:
             return
+        try:
+            self._open()
+        except BaseException:
+            self._stop_looking()
+            raise
+
+    def _open(self) -> None:
+        """Opens every door; what undoes one is noted before it is opened."""
         if not self._ready:
             self._make_doors()
             self._ready = True
         self.watch.selection.new_step()
+        self._undo.add(self.watch.state.modules.clear)
         self.watch.looking = True
         for splice in self._splices.values():
+            self._undo.add(splice.off)
             splice.on()
-            self._undo.append(splice.off)
+        self._undo.add(self._doors.close)
         self._doors.open()
-        self._undo.append(self._doors.close)
         if self._pylayers is not None:
+            self._undo.add(self._pylayers.off)
             self._pylayers.on()
-            self._undo.append(self._pylayers.off)
+        if self._states is not None:
+            self._undo.add(hear_of_scaled(self._states.scaled))
         if self.watch.witness is not None:
+            self._undo.add(self.watch.witness.off)
             self.watch.witness.on()
-            self._undo.append(self.watch.witness.off)
-        self._undo.append(self.watch.state.modules.clear)
 
     def pause(self) -> None:
         if not self.watch.looking:
             return
+        self._end_states()
         self._stop_looking()
         self.watch.end_step()
 
@@ -85,6 +106,7 @@ class PaddleWatcher:
         if not self.watch.looking:
             self.start()
             return
+        self._end_states()
         if self.watch.witness is not None:
             self.watch.witness.off()
         self.watch.state.modules.clear()
@@ -93,27 +115,41 @@ class PaddleWatcher:
         if self.watch.witness is not None:
             self.watch.witness.on()
 
+    def _end_states(self) -> None:
+        if self._states is not None:
+            self._states.end_step()
+
     def abandon(self) -> None:
         """Stops looking and records nothing more; in a forked child the notebook is somebody else's."""
         self._stop_looking()
+        self._ends.all()
 
     def close(self) -> None:
         """Ends the looking for good."""
-        self.pause()
-        self._doors.take_back()
+        try:
+            self.pause()
+        finally:
+            self._ends.all()
+            self._doors.take_back()
+        for name in self._waiting:
+            self._not_found(name, f"the program imported no module of its name ({name.rpartition('.')[0]})")
+        self._waiting = []
 
     def optimizer_begins(self, optimizer: Any) -> None:
         if self.watch.looking:
+            if self._states is not None:
+                self._states.optimizer_begins(optimizer)
             self.watch.enter_optimizer(optimizer)
 
     def optimizer_ends(self, optimizer: Any) -> None:
         if self.watch.looking:
             self.watch.leave_optimizer()
+            if self._states is not None:
+                self._states.optimizer_ends(optimizer)
 
     def _stop_looking(self) -> None:
         self.watch.looking = False
-        while self._undo:
-            self._undo.pop()()
+        self._undo.all()
 
     def _make_doors(self) -> None:
         """Finds, once, everything that may be called."""
@@ -145,8 +181,7 @@ class PaddleWatcher:
         self._open_tensor(only_builtin=False, make=self.watch.call)
         for name, getter in names.tensor_properties().items():
             self._splice(getter, self._function(self.watch.enter_trait(Trait(f"paddle.Tensor.{name}"))))
-        for name in self._scope.targets:
-            self._open_target(name)
+        self._open_targets()
         self._pylayers = PyLayerWatch(self.watch)
         self.watch.remember_context = self._pylayers.remember
 
@@ -172,14 +207,35 @@ class PaddleWatcher:
                 trait = self.watch.enter_trait(names.method_trait(name))
                 self._doors.add(paddle.Tensor, name, self._wrapped(trait, method, make))
 
-    def _open_target(self, name: str) -> None:
-        """Has a function that the user named lead to us; a name that leads nowhere is one warning."""
+    def _open_targets(self) -> None:
+        """Has the functions that the user named lead to us, now or when the program imports their modules: a list of
+        names has nothing imported."""
+        self._waiting = [name for name in self._scope.targets if not self._open_target(name)]
+        modules = {name.rsplit(".", count)[0] for name in self._waiting for count in range(1, name.count(".") + 1)}
+        missing = modules - set(sys.modules)
+        if missing:
+            self._ends.add(on_import(missing, self._imported))
+
+    def _imported(self, module: str) -> None:
+        """Looks for the targets again that still wait for their modules."""
+        known = set(self._splices)
+        self._waiting = [name for name in self._waiting if not self._open_target(name)]
+        if self.watch.looking:
+            for key in set(self._splices) - known:
+                self._undo.add(self._splices[key].off)
+                self._splices[key].on()
+            self._doors.open()
+
+    def _open_target(self, name: str) -> bool:
+        """Has a function lead to us; whether its module was there. A name that leads nowhere in it is one warning."""
         try:
-            owner, function = _find(name)
+            found = _find(name)
         except LookupError as error:
-            warnings.warn(f"trueline does not record {name}: {error}", RuntimeWarning, stacklevel=2)
-            self.watch.notebook.tally.miss(f"target {name}: {error}")
-            return
+            self._not_found(name, str(error))
+            return True
+        if found is None:
+            return False
+        owner, function = found
         trait = self.watch.enter_trait(names.function_trait(name))
         if isinstance(function, types.FunctionType):
             self._splice(function, self._function(trait))
@@ -187,6 +243,11 @@ class PaddleWatcher:
             wrapper = self._wrapped(trait, function, self.watch.call)
             self._doors.add(owner, name.rpartition(".")[2], wrapper)
             self._doors.add_everywhere(function, wrapper)
+        return True
+
+    def _not_found(self, name: str, reason: str) -> None:
+        warnings.warn(f"trueline does not record {name}: {reason}", RuntimeWarning, stacklevel=2)
+        self.watch.notebook.tally.miss(f"target {name}: {reason}")
 
     def _splice(self, function: types.FunctionType, handler: Any) -> None:
         if id(function) not in self._splices:
@@ -235,12 +296,14 @@ class PaddleWatcher:
         return self._doors.wrapper(original, stand_in)
 
     def _backward(self, original: Any) -> Any:
-        watch = self.watch
+        watch, states = self.watch, self._states
         state = watch.state
 
         def stand_in(*args: Any, **kwargs: Any) -> Any:
             if not watch.looking:
                 return original(*args, **kwargs)
+            if states is not None:
+                states.backward_begins(args[0] if args else ())
             watch.backward_begins(args[0] if args else ())
             state.backwards += 1
             try:
@@ -253,20 +316,22 @@ class PaddleWatcher:
         return self._doors.wrapper(original, stand_in)
 
 
-def _find(name: str) -> tuple[Any, Any]:
-    """The module or class that holds a function, and the function; LookupError with the reason where it is none."""
+def _find(name: str) -> tuple[Any, Any] | None:
+    """The module or class that holds a function, and the function; None where no module of this name is imported, and
+    LookupError with the reason where it is no function."""
     parts = name.split(".")
-    for length in range(len(parts) - 1, 0, -1):
-        try:
-            owner: Any = importlib.import_module(".".join(parts[:length]))
-        except ImportError:
-            continue
-        for part in parts[length:-1]:
-            owner = getattr(owner, part, None)
-        found = getattr(owner, parts[-1], None)
-        if found is None:
-            raise LookupError(f"{'.'.join(parts[:-1])} has no {parts[-1]!r}")
-        if isinstance(found, type) or not callable(found):
-            raise LookupError("it is not a function")
-        return owner, found
-    raise LookupError(f"there is no module {parts[0]!r}")
+    lengths = range(len(parts) - 1, 0, -1)
+    length = next((length for length in lengths if ".".join(parts[:length]) in sys.modules), 0)
+    if not length:
+        return None
+    owner: Any = sys.modules[".".join(parts[:length])]
+    for part in parts[length:-1]:
+        owner = inspect.getattr_static(owner, part, None)
+    found = inspect.getattr_static(owner, parts[-1], None)
+    if found is None and hasattr(owner, "__path__"):
+        return None  # a package, of which the program may import more
+    if found is None:
+        raise LookupError(f"{'.'.join(parts[:-1])} has no {parts[-1]!r}")
+    if isinstance(found, type) or not callable(found):
+        raise LookupError("it is not a function")
+    return owner, found

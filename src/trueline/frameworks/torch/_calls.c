@@ -16,19 +16,78 @@ static PyObject *make_call(PyObject *function, PyObject *args, PyObject *kwargs)
     return PyObject_Call(function, args, kwargs == Py_None ? NULL : kwargs);
 }
 
+/* Makes a call that Python has opened; ``closing`` is what it gave for the end of it, which is taken over. As
+ * opencalls.made_between, but from no frame of ours. */
+static PyObject *call_between(PyObject *closing, PyObject *function, PyObject *args, PyObject *kwargs)
+{
+    PyObject *type = NULL, *error = NULL, *traceback = NULL;
+    if (closing == NULL)
+        return NULL;
+    PyObject *result = make_call(function, args, kwargs);
+    if (closing == Py_None) {
+        Py_DECREF(closing);
+        return result;
+    }
+    if (result == NULL) {
+        PyErr_Fetch(&type, &error, &traceback);
+        PyErr_NormalizeException(&type, &error, &traceback);
+    }
+    PyObject *done = PyObject_CallFunctionObjArgs(closing, result == NULL ? Py_None : result,
+                                                  error == NULL ? Py_None : error, NULL);
+    Py_DECREF(closing);
+    if (done != NULL && result == NULL) {
+        PyErr_Restore(type, error, traceback);
+    } else if (done == NULL) { /* interrupted: that goes before what the call gave */
+        Py_CLEAR(result);
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(traceback);
+    }
+    Py_XDECREF(done);
+    return result;
+}
+
 static PyObject *call_unrecorded(Recorder *self, Trait *trait, PyObject *function, PyObject *args, PyObject *kwargs)
 {
-    return PyObject_CallMethodObjArgs(self->watch, N_call_unrecorded, trait, function, args, kwargs, NULL);
+    PyObject *closing = PyObject_CallMethodObjArgs(self->watch, N_opened_unrecorded, trait, args, kwargs, NULL);
+    return call_between(closing, function, args, kwargs);
+}
+
+/* What is read of tensors passes no subclass and no mode of the program's. */
+static int begin_unseen(Recorder *self, PyObject *args, PyObject *kwargs, Open *call)
+{
+    Quiet quiet;
+    if (begin_quiet(&quiet, self->no_torch_function) < 0)
+        return -1;
+    int failed = begin(self, args, kwargs, call) < 0;
+    return end_quiet(&quiet) < 0 || failed ? -1 : 0;
+}
+
+static int end_unseen(Recorder *self, Open *call, PyObject *result)
+{
+    Quiet quiet;
+    if (begin_quiet(&quiet, self->no_torch_function) < 0)
+        return -1;
+    int failed = end(self, call, result) < 0;
+    return end_quiet(&quiet) < 0 || failed ? -1 : 0;
+}
+
+/* The looking ended while the call ran, in another thread. */
+static int outlived(Recorder *self)
+{
+    PyObject *done = PyObject_CallMethodObjArgs(self->watch, N_outlived, NULL);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
 }
 
 static PyObject *record_open(Recorder *self, Open *call, PyObject *function, PyObject *args, PyObject *kwargs)
 {
-    if (begin(self, args, kwargs, call) < 0)
+    if (begin_unseen(self, args, kwargs, call) < 0)
         return report_trouble(self->notebook) < 0 ? NULL : call_unrecorded(self, call->trait, function, args, kwargs);
     PyObject *result = make_call(function, args, kwargs);
     if (result == NULL)
         note_raised(self, call);
-    else if (end(self, call, result) < 0 && report_trouble(self->notebook) < 0)
+    else if ((self->looking ? end_unseen(self, call, result) : outlived(self)) < 0 && report_trouble(self->notebook) < 0)
         Py_CLEAR(result);
     return result;
 }
@@ -143,8 +202,8 @@ static PyType_Spec RECORDER_SPEC = {"trueline.frameworks.torch._calls.Recorder",
 /* The base of modes.ApiMode where this module is there; torch wants the method of the mode itself. */
 typedef struct {
     PyObject_HEAD
-    PyObject *known, *learn, *make, *pass_through;
-    Recorder *recorder; /* NULL where calls are only made, by ``make`` */
+    PyObject *known, *learn, *opened, *pass_through;
+    Recorder *recorder; /* NULL where Python opens each call, by ``opened`` */
     LightRecorder *light; /* in the place of the recorder in a light watch, else NULL */
 } Api;
 
@@ -154,7 +213,7 @@ static int api_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->known);
     Py_VISIT(self->learn);
-    Py_VISIT(self->make);
+    Py_VISIT(self->opened);
     Py_VISIT(self->pass_through);
     Py_VISIT(self->recorder);
     Py_VISIT(self->light);
@@ -166,7 +225,7 @@ static int api_clear(PyObject *object)
     Api *self = (Api *)object;
     Py_CLEAR(self->known);
     Py_CLEAR(self->learn);
-    Py_CLEAR(self->make);
+    Py_CLEAR(self->opened);
     Py_CLEAR(self->pass_through);
     Py_CLEAR(self->recorder);
     Py_CLEAR(self->light);
@@ -183,8 +242,8 @@ static void api_dealloc(PyObject *object)
 static PyObject *api_arm(PyObject *object, PyObject *arguments)
 {
     Api *self = (Api *)object;
-    PyObject *known, *learn, *make, *pass_through, *recorder;
-    if (!PyArg_ParseTuple(arguments, "O!OOOO:arm", &PyDict_Type, &known, &learn, &make, &pass_through, &recorder))
+    PyObject *known, *learn, *opened, *pass_through, *recorder;
+    if (!PyArg_ParseTuple(arguments, "O!OOOO:arm", &PyDict_Type, &known, &learn, &opened, &pass_through, &recorder))
         return NULL;
     if (recorder != Py_None) {
         if (is_made_by(recorder, recorder_new)) {
@@ -199,7 +258,7 @@ static PyObject *api_arm(PyObject *object, PyObject *arguments)
     }
     Py_INCREF(self->known = known);
     Py_INCREF(self->learn = learn);
-    Py_INCREF(self->make = make);
+    Py_INCREF(self->opened = opened);
     Py_INCREF(self->pass_through = pass_through);
     Py_RETURN_NONE;
 }
@@ -230,7 +289,7 @@ static PyObject *treat(Api *self, Trait *trait, PyObject *function, PyObject *ar
         return light_record(self->light, trait, function, args, kwargs);
     if (self->recorder != NULL)
         return record(self->recorder, trait, function, args, kwargs);
-    return PyObject_CallFunctionObjArgs(self->make, trait, function, args, kwargs, NULL);
+    return call_between(PyObject_CallFunctionObjArgs(self->opened, trait, args, kwargs, NULL), function, args, kwargs);
 }
 
 static PyObject *api_torch_function(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
@@ -295,7 +354,7 @@ static PyObject *api_asked(PyObject *object, PyObject *const *arguments, Py_ssiz
 }
 
 static PyMethodDef API_METHODS[] = {
-    {"arm", api_arm, METH_VARARGS, "arm(known, learn, make, pass_through, recorder): before the mode is pushed"},
+    {"arm", api_arm, METH_VARARGS, "arm(known, learn, opened, pass_through, recorder): before the mode is pushed"},
     {"__torch_function__", (PyCFunction)(void (*)(void))api_torch_function, METH_FASTCALL,
      "Hands a call to where it belongs, as ApiMode.__torch_function__"},
     {"asked", (PyCFunction)(void (*)(void))api_asked, METH_FASTCALL,

@@ -255,6 +255,18 @@ static void hook_dealloc(PyObject *object)
     free_object(object);
 }
 
+/* Whether a dispatch mode is on in this thread. -1 on errors. */
+static int kernels_are_answered(void)
+{
+    static PyObject *depth;
+    if (depth == NULL) {
+        PyObject *torch = PyImport_ImportModule("torch._C");
+        depth = torch == NULL ? NULL : PyObject_GetAttrString(torch, "_len_torch_dispatch_stack");
+        Py_XDECREF(torch);
+    }
+    return depth == NULL ? -1 : ask_integer(depth) > 0;
+}
+
 /* What to keep of a gradient that is to become that of a parameter; a new reference. Autograd gives it away if nobody
  * else has it, and a copy if somebody has: so we keep another tensor for the same memory. What lies there may be changed
  * unseen once the backward has ended (the next one adds to it), so it is read by then. */
@@ -266,6 +278,13 @@ static PyObject *keep_final(Recorder *recorder, PyObject *gradient)
         return enabled < 0 ? NULL : gradient;
     }
     PyObject *kept = recorder->api->stand_in(recorder->looker, gradient);
+    int asked = kept != gradient ? 0 : (PyObject *)Py_TYPE(gradient) != tensor_type ? 1 : kernels_are_answered();
+    if (asked > 0) { /* somebody would see the copy */
+        Py_DECREF(kept);
+        return PyObject_CallMethodObjArgs(recorder->watch, N_stand_in, gradient, NULL);
+    }
+    if (asked < 0)
+        Py_CLEAR(kept);
     if (kept == NULL || kept == gradient)
         return kept;
     long long task = current_backward(recorder);

@@ -66,7 +66,7 @@ static int find_edges(const Leaves *leaves, const signed char *wants_grad, Edges
             edges->too_many = 1;
             return 0;
         }
-        PyObject *tensor = leaves->at[leaf], *source = PyObject_GetAttr(tensor, N_grad_fn);
+        PyObject *tensor = leaves->at[leaf], *source = told(tensor, N_grad_fn);
         Py_ssize_t number = 0;
         if (source == NULL)
             return -1;
@@ -74,7 +74,7 @@ static int find_edges(const Leaves *leaves, const signed char *wants_grad, Edges
             Py_DECREF(source);
             Py_INCREF(source = tensor);
         } else {
-            number = (Py_ssize_t)integer_at(tensor, N_output_nr);
+            number = (Py_ssize_t)told_integer(tensor, N_output_nr);
         }
         edges->at[edges->count++] = (Edge){source, number, leaf};
         if (number == -1 && PyErr_Occurred())
@@ -119,13 +119,13 @@ static int visit_node(Walk *walk, PyObject *node)
 
 static int add_entry(Walk *walk, PyObject *tensor, Py_ssize_t leaf)
 {
-    PyObject *node = PyObject_GetAttr(tensor, N_grad_fn);
+    PyObject *node = told(tensor, N_grad_fn);
     int older = node == NULL ? -1 : node == Py_None ? 1 : is_older(walk, node);
     if (older) {
         Py_XDECREF(node);
         return older < 0 ? -1 : 1;
     }
-    Py_ssize_t number = (Py_ssize_t)integer_at(tensor, N_output_nr);
+    Py_ssize_t number = (Py_ssize_t)told_integer(tensor, N_output_nr);
     Py_ssize_t entry = place_among(walk->visited, walk->visited_count, node);
     if (number == -1 && PyErr_Occurred()) {
         Py_DECREF(node);

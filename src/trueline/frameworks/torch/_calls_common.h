@@ -13,8 +13,8 @@
 #define NAMES(DO)                                                                                                      \
     DO(requires_grad) DO(grad_fn) DO(output_nr) DO(next_functions) DO(variable) DO(_base) DO(_sequence_nr)             \
     DO(register_hook) DO(__enter__) DO(__exit__) DO(trouble) DO(modules) DO(optimizer) DO(number) DO(open)             \
-    DO(functions) DO(region) DO(in_collective) DO(out) DO(inplace) DO(hand_over) DO(call_unrecorded)                   \
-    DO(raised_inside) DO(backward_context) DO(enter_arguments) DO(enter_result) DO(backward_trees)                   \
+    DO(functions) DO(region) DO(in_collective) DO(out) DO(inplace) DO(hand_over) DO(opened_unrecorded) DO(outlived)     \
+    DO(raised_inside) DO(stand_in) DO(backward_context) DO(enter_arguments) DO(enter_result) DO(backward_trees)      \
     DO(watch_backward) DO(backwards) DO(start) DO(stop) DO(step)
 
 #define DECLARE(name) static PyObject *N_##name;
@@ -43,15 +43,6 @@ static PyObject *new_object(PyTypeObject *type)
 {
     allocfunc allocate = PyType_GetSlot(type, Py_tp_alloc);
     return allocate(type, 0);
-}
-
-/* The truth of an attribute; -1 on errors. */
-static int truth_at(PyObject *object, PyObject *name)
-{
-    PyObject *value = PyObject_GetAttr(object, name);
-    int truth = value == NULL ? -1 : value == Py_True ? 1 : value == Py_False ? 0 : PyObject_IsTrue(value);
-    Py_XDECREF(value);
-    return truth;
 }
 
 /* An attribute as an integer; -1 with an error set on errors. */

@@ -10,6 +10,37 @@
 
 /* Held as long as the process lives, as torch is. */
 static PyObject *tensor_type, *parameter_type, *tensor_key, *flatten_other, *ordered_dict, *register_hook;
+
+/* A property of a tensor as torch knows it: a subclass may have laid code of its own over it. As unseen.told. */
+static PyObject *told(PyObject *tensor, PyObject *name)
+{
+    PyObject *kind = (PyObject *)Py_TYPE(tensor);
+    if (kind == tensor_type || kind == parameter_type)
+        return PyObject_GetAttr(tensor, name);
+    PyObject *base = (PyObject *)PyType_GetSlot((PyTypeObject *)tensor_type, Py_tp_base);
+    PyObject *property = PyObject_GetAttr(base, name), *value = NULL;
+    if (property != NULL)
+        value = PyObject_CallMethod(property, "__get__", "(O)", tensor);
+    Py_XDECREF(property);
+    return value;
+}
+
+static int told_truth(PyObject *tensor, PyObject *name)
+{
+    PyObject *value = told(tensor, name);
+    int truth = value == NULL ? -1 : PyObject_IsTrue(value);
+    Py_XDECREF(value);
+    return truth;
+}
+
+/* -1 with an error set on errors. */
+static long long told_integer(PyObject *tensor, PyObject *name)
+{
+    PyObject *value = told(tensor, name);
+    long long number = value == NULL ? -1 : PyLong_AsLongLong(value);
+    Py_XDECREF(value);
+    return number;
+}
 static PyObject *size_type, *dtype_type, *format_type;
 
 static PyObject *flatten(PyObject *value, PyObject *leaves);

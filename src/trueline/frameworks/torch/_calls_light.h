@@ -562,7 +562,7 @@ typedef struct {
 /* Has the gradient of an output watched; several outputs may come from one node. */
 static int await_gradient(LightRecorder *self, const LightOpen *call, PyObject *tensor, Py_ssize_t leaf, LightEnd *end)
 {
-    PyObject *node = PyObject_GetAttr(tensor, N_grad_fn);
+    PyObject *node = told(tensor, N_grad_fn);
     if (node == NULL || node == Py_None) {
         Py_XDECREF(node);
         return node == NULL ? -1 : 0;
@@ -577,7 +577,7 @@ static int await_gradient(LightRecorder *self, const LightOpen *call, PyObject *
     } else {
         Py_DECREF(node);
     }
-    long long position = integer_at(tensor, N_output_nr);
+    long long position = told_integer(tensor, N_output_nr);
     return PyErr_Occurred() ? -1 : add_place(end->hook, (Py_ssize_t)position, leaf);
 }
 
@@ -599,7 +599,7 @@ static int end_outputs(LightRecorder *self, const LightOpen *call, const Leaves 
         PyObject *tensor = outputs->at[i];
         Described described;
         int known = self->api->describe(self->look, tensor, &described);
-        int wanted = known > 0 ? described.wants_grad : known < 0 ? -1 : truth_at(tensor, N_requires_grad);
+        int wanted = known > 0 ? described.wants_grad : known < 0 ? -1 : told_truth(tensor, N_requires_grad);
         if (wanted < 0) {
             failed = 1;
         } else if (known == 0) {
@@ -671,13 +671,26 @@ static PyObject *light_make(PyObject *function, PyObject *args, PyObject *kwargs
 
 static PyObject *light_open(LightRecorder *self, LightOpen *call, PyObject *function, PyObject *args, PyObject *kwargs)
 {
-    if (begin_light(self, call, args, kwargs) < 0)
+    Quiet quiet;
+    int failed = begin_quiet(&quiet, self->no_torch_function) < 0;
+    if (!failed) {
+        failed = begin_light(self, call, args, kwargs) < 0;
+        failed = end_quiet(&quiet) < 0 || failed;
+    }
+    if (failed)
         return report_trouble(self->notebook) < 0 ? NULL : light_make(function, args, kwargs);
     PyObject *result = light_make(function, args, kwargs);
-    if (result == NULL)
+    if (result == NULL) {
         light_raised(self, call, args, kwargs);
-    else if (self->looking && end_light(self, call, args, kwargs, result) < 0 && report_trouble(self->notebook) < 0)
-        Py_CLEAR(result);
+    } else if (self->looking) {
+        failed = begin_quiet(&quiet, self->no_torch_function) < 0;
+        if (!failed) {
+            failed = end_light(self, call, args, kwargs, result) < 0;
+            failed = end_quiet(&quiet) < 0 || failed;
+        }
+        if (failed && report_trouble(self->notebook) < 0)
+            Py_CLEAR(result);
+    }
     return result;
 }
 

@@ -7,7 +7,7 @@
 #include "_calls_threads.h"
 
 /* Objects of ``modules.ModuleWatch``, by the names under which the constructor takes them. */
-#define MODULE_FIELDS(DO) DO(notebook) DO(threads) DO(numbers) DO(enter) DO(finder)
+#define MODULE_FIELDS(DO) DO(notebook) DO(threads) DO(numbers) DO(enter) DO(outermost) DO(finder)
 
 typedef struct {
     PyObject_HEAD
@@ -46,14 +46,15 @@ static void modules_dealloc(PyObject *object)
 
 static PyObject *modules_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static char *NAMES_OF[] = {"notebook", "threads", "numbers", "enter", "finder", "frames", "stacks_wanted", NULL};
-    PyObject *notebook, *threads, *numbers, *enter, *finder;
+    static char *NAMES_OF[] = {"notebook", "threads", "numbers", "enter", "outermost",
+                               "finder", "frames", "stacks_wanted", NULL};
+    PyObject *notebook, *threads, *numbers, *enter, *outermost, *finder;
     Py_ssize_t frames;
     int stacks_wanted;
     PyObject *module = PyType_GetModule(type);
     if (module == NULL ||
-        !PyArg_ParseTupleAndKeywords(arguments, keywords, "OOO!OOnp:Modules", NAMES_OF, &notebook, &threads,
-                                     &PyDict_Type, &numbers, &enter, &finder, &frames, &stacks_wanted))
+        !PyArg_ParseTupleAndKeywords(arguments, keywords, "OOO!OOOnp:Modules", NAMES_OF, &notebook, &threads,
+                                     &PyDict_Type, &numbers, &enter, &outermost, &finder, &frames, &stacks_wanted))
         return NULL;
     if (PyType_GetSlot(Py_TYPE(finder), Py_tp_new) != (void *)finder_new ||
         PyType_GetSlot(Py_TYPE(threads), Py_tp_new) != (void *)threads_new) {
@@ -63,8 +64,9 @@ static PyObject *modules_new(PyTypeObject *type, PyObject *arguments, PyObject *
     Modules *self = (Modules *)new_object(type);
     if (self == NULL)
         return NULL;
-    PyObject *values[] = {notebook, threads, numbers, enter, finder};
-    PyObject **fields[] = {&self->notebook, &self->threads, &self->numbers, &self->enter, &self->finder};
+    PyObject *values[] = {notebook, threads, numbers, enter, outermost, finder};
+    PyObject **fields[] = {&self->notebook, &self->threads, &self->numbers, &self->enter,
+                           &self->outermost, &self->finder};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         Py_INCREF(values[i]);
         *fields[i] = values[i];
@@ -134,6 +136,21 @@ static int end_module(Modules *self, PyObject *module)
     return failed ? -1 : 0;
 }
 
+/* Whether no module runs on this thread and somebody wants to know; -1 on errors. Optimizers, which have rows too, have
+ * no module. */
+static int is_outermost(Modules *self)
+{
+    if (self->outermost == Py_None)
+        return 0;
+    Thread *thread = this_thread((Threads *)self->threads);
+    if (thread == NULL)
+        return -1;
+    for (Py_ssize_t place = PyList_Size(thread->modules) - 1; place >= 0; place--)
+        if (PyTuple_GetItem(PyList_GetItem(thread->modules, place), 2) != Py_None)
+            return PyErr_Occurred() ? -1 : 0;
+    return 1;
+}
+
 /* Makes the call of a module; what it raises passes through. */
 static PyObject *modules_around(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
 {
@@ -142,6 +159,11 @@ static PyObject *modules_around(PyObject *object, PyObject *const *arguments, Py
         PyErr_SetString(PyExc_TypeError, "around(call, args, kwargs): the first argument is the module");
         return NULL;
     }
+    int outermost = is_outermost(self);
+    if (outermost < 0 && report_trouble(self->notebook) < 0)
+        return NULL;
+    if (outermost > 0)
+        return PyObject_CallFunctionObjArgs(self->outermost, arguments[0], arguments[1], arguments[2], NULL);
     PyObject *type, *value, *traceback, *module = PyTuple_GetItem(arguments[1], 0);
     if (begin_module(self, module) < 0 && report_trouble(self->notebook) < 0)
         return NULL;

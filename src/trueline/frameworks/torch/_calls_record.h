@@ -358,7 +358,7 @@ static int write_forward(Recorder *self, Open *call, int64_t result)
 static int is_view(const Leaves *outputs, Py_ssize_t count, const signed char *wants_grad)
 {
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *base = wants_grad[i] ? PyObject_GetAttr(outputs->at[i], N__base) : Py_None;
+        PyObject *base = wants_grad[i] ? told(outputs->at[i], N__base) : Py_None;
         if (base == NULL)
             return -1;
         int found = base != Py_None;

@@ -3,6 +3,7 @@
 #define TRUELINE_CALLS_RECORDER_H
 
 #include "_calls_common.h"
+#include "_calls_flatten.h"
 #include "_calls_sheets.h"
 #include "_calls_stacks.h"
 #include "_calls_threads.h"
@@ -115,7 +116,7 @@ static int visit(Recorder *self, PyObject *tensor, int64_t call, int64_t positio
     row[2] = role;
     row[3] = seen.number;
     row[4] = seen.layout;
-    *wants_grad = seen.wants_grad >= 0 ? seen.wants_grad : truth_at(tensor, N_requires_grad);
+    *wants_grad = seen.wants_grad >= 0 ? seen.wants_grad : told_truth(tensor, N_requires_grad);
     return *wants_grad < 0 ? -1 : 0;
 }
 

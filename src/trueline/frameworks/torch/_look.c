@@ -442,7 +442,7 @@ static int place_of(const State *state, PyObject *tensor, uint64_t *place)
         return 0;
     }
     PyErr_Clear();
-    PyObject *storage = PyObject_CallMethod(tensor, "untyped_storage", NULL);
+    PyObject *storage = state->untyped_storage(tensor, NULL);
     PyObject *data = storage == NULL ? NULL : PyObject_GetAttrString(storage, "_cdata");
     *place = data == NULL ? 0 : PyLong_AsUnsignedLongLong(data);
     Py_XDECREF(storage);
@@ -531,10 +531,7 @@ static int version(PyObject *object, PyObject *tensor, int64_t *number)
     if (is_plain(state, tensor)) {
         failed = version_of(state, tensor, number) < 0;
     } else {
-        PyObject *answer = PyObject_GetAttrString(tensor, "_version");
-        *number = answer == NULL ? -1 : PyLong_AsLongLong(answer);
-        Py_XDECREF(answer);
-        failed = PyErr_Occurred() != NULL;
+        failed = integer_property(&state->version, tensor, number) < 0; /* torch's own: a subclass may have another */
     }
     if (failed && PyErr_ExceptionMatches(PyExc_RuntimeError)) { /* inference tensors have none */
         PyErr_Clear();
@@ -769,17 +766,18 @@ static int enter_dtype(State *state, PyObject *item)
 static PyObject *prepare(PyObject *module, PyObject *arguments)
 {
     State *state = state_of(module);
-    unsigned long long at[10], odd_keys;
+    unsigned long long at[9], odd_keys, dense_keys;
     Py_ssize_t storage_word, keys_word, object_word, version_word, version_offset, autograd_word;
     PyObject *tensor, *parameter_type, *dtypes, *copy_of;
-    if (!PyArg_ParseTuple(arguments, "(KKKKKKKKKK)(nnK)(nnnn)OOO!O:prepare", &at[0], &at[1], &at[2], &at[3], &at[4],
-                          &at[5], &at[6], &at[7], &at[8], &at[9], &storage_word, &keys_word, &odd_keys, &object_word,
+    if (!PyArg_ParseTuple(arguments, "(KKKKKKKKK)(nnKK)(nnnn)OOO!O:prepare", &at[0], &at[1], &at[2], &at[3], &at[4],
+                          &at[5], &at[6], &at[7], &at[8], &storage_word, &keys_word, &odd_keys, &dense_keys, &object_word,
                           &version_word, &version_offset, &autograd_word, &tensor, &parameter_type, &PyList_Type, &dtypes,
                           &copy_of))
         return NULL;
     state->storage_word = storage_word;
     state->keys_word = keys_word;
     state->odd_keys = odd_keys;
+    state->dense_keys = dense_keys;
     state->object_word = object_word;
     state->version_word = version_word;
     state->version_offset = version_offset;
@@ -789,12 +787,11 @@ static PyObject *prepare(PyObject *module, PyObject *arguments)
     state->storage_size = (AskInteger)(uintptr_t)at[1];
     state->storage_offset = (AskInteger)(uintptr_t)at[2];
     state->dtype = (AskSmall)(uintptr_t)at[3];
-    state->layout = (AskSmall)(uintptr_t)at[4];
-    state->device_type = (AskSmall)(uintptr_t)at[5];
-    state->device_index = (AskSmall)(uintptr_t)at[6];
-    state->sizes = (AskWords)(uintptr_t)at[7];
-    state->strides = (AskWords)(uintptr_t)at[8];
-    state->pointer = (AskPointer)(uintptr_t)at[9];
+    state->device_type = (AskSmall)(uintptr_t)at[4];
+    state->device_index = (AskSmall)(uintptr_t)at[5];
+    state->sizes = (AskWords)(uintptr_t)at[6];
+    state->strides = (AskWords)(uintptr_t)at[7];
+    state->pointer = (AskPointer)(uintptr_t)at[8];
     if (find_doors(state, tensor) < 0)
         return NULL;
     for (Py_ssize_t i = 0; i < PyList_Size(dtypes); i++)

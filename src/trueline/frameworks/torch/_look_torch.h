@@ -20,7 +20,6 @@
 #define MAX_DIMENSIONS 6 /* of a descriptor, as in numerics/layout.py */
 #define MOST_DIMENSIONS 64 /* of a tensor that is looked at here */
 #define DTYPES 128
-#define STRIDED 0 /* the only layout that is looked at here */
 
 typedef struct { /* numerics.layout.DESCRIPTOR */
     uint64_t pointer;
@@ -61,12 +60,13 @@ typedef struct {
 
 typedef struct {
     AskInteger dim, storage_size, storage_offset;
-    AskSmall dtype, layout, device_type, device_index;
+    AskSmall dtype, device_type, device_index;
     AskWords sizes, strides;
     AskPointer pointer;
     Py_ssize_t storage_word, keys_word; /* of a tensor's implementation */
     Py_ssize_t object_word, version_word, version_offset, autograd_word; /* all -1 where they were not found */
-    uint64_t odd_keys; /* of tensors whose memory is not what they hold */
+    uint64_t odd_keys;   /* of tensors whose memory is not what they hold */
+    uint64_t dense_keys; /* of those that have one stretch of memory and strides */
     PyCFunction untyped_storage, weak_ref, free_weak_ref, detach;
     Property version, requires_grad, cdata;
     Dtype dtypes[DTYPES];
@@ -180,7 +180,6 @@ static void measure(Facts *facts)
 /* Asks for everything. 1: all is known; 0: not a tensor for us, ask in Python; no error is left behind. */
 static int ask(const State *state, PyObject *tensor, Facts *facts)
 {
-    int32_t layout;
     void *pointer;
     if (version_of(state, tensor, &facts->version) < 0 ||
         implementation_of(state, tensor, &facts->implementation) < 0) {
@@ -190,8 +189,9 @@ static int ask(const State *state, PyObject *tensor, Facts *facts)
     const uint64_t *words = facts->implementation;
     void *handle = &facts->implementation;
     facts->place = words[state->storage_word];
-    if (facts->place == 0 || (words[state->keys_word] & state->odd_keys) || state->layout(handle, &layout) ||
-        layout != STRIDED || state->dtype(handle, &facts->dtype) || facts->dtype < 0 || facts->dtype >= DTYPES ||
+    if (facts->place == 0 ||
+        (words[state->keys_word] & (state->odd_keys | state->dense_keys)) != state->dense_keys ||
+        state->dtype(handle, &facts->dtype) || facts->dtype < 0 || facts->dtype >= DTYPES ||
         state->dtypes[facts->dtype].known == NULL || state->dim(handle, &facts->ndim) ||
         state->sizes(handle, &facts->sizes) || state->strides(handle, &facts->strides) ||
         state->pointer(handle, &pointer))
@@ -201,7 +201,12 @@ static int ask(const State *state, PyObject *tensor, Facts *facts)
     return 1;
 }
 
-/* Whether every element lies inside the storage: a storage can be emptied under a tensor. */
+/* As tensors.MOST_OVERLAID and tensors.OFTEN. */
+#define MOST_OVERLAID (1LL << 31)
+#define OFTEN 8
+
+/* Whether every element lies inside the storage: a storage can be emptied under a tensor; and whether they are not far
+ * more than lie in it: reading what was expanded without end would have no end. */
 static int has_memory(const State *state, Facts *facts)
 {
     int64_t size, offset, last = 0;
@@ -212,7 +217,10 @@ static int has_memory(const State *state, Facts *facts)
         return 0;
     for (int64_t i = 0; i < facts->ndim; i++)
         last += (facts->sizes[i] - 1) * facts->strides[i];
-    return (offset + last + 1) * state->dtypes[facts->dtype].itemsize <= size;
+    int64_t itemsize = state->dtypes[facts->dtype].itemsize;
+    if (facts->numel > MOST_OVERLAID / itemsize && facts->numel / OFTEN > size / itemsize)
+        return 0;
+    return (offset + last + 1) * itemsize <= size;
 }
 
 /* Whether a tensor no longer lies where its row says: ``tensor.data =``, or its storage was resized. -1 on errors. */

@@ -21,10 +21,15 @@ class TorchAdapter:
     name = "torch"
 
     def __init__(self) -> None:
-        self._hooks: list[Any] = []
+        self._hooks: Any = None
 
     def version(self) -> str:
         return str(torch.__version__)
+
+    def way(self) -> str:
+        from trueline.frameworks.torch.calls import way_taken
+
+        return str(way_taken())
 
     def devices(self) -> Iterable[str]:
         accelerator = getattr(torch, "accelerator", None)
@@ -72,18 +77,16 @@ class TorchAdapter:
 
     def on_optimizer(self, begins: Callable[[Any], None], ends: Callable[[Any], None]) -> None:
         """Has ``begins`` and ``ends`` called with each optimizer, before and after its step."""
-        from torch.optim import optimizer
+        from trueline.frameworks.torch.optimizers import OptimizerHooks
 
-        self._hooks = [
-            optimizer.register_optimizer_step_pre_hook(lambda instance, args, kwargs: begins(instance)),
-            optimizer.register_optimizer_step_post_hook(lambda instance, args, kwargs: ends(instance)),
-        ]
+        self._hooks = OptimizerHooks(begins, ends)
+        self._hooks.on()
 
     def off_optimizer(self) -> None:
         """Takes the hooks away; must not be called from inside one of them, while torch walks their list."""
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
+        if self._hooks is not None:
+            self._hooks.off()
+        self._hooks = None
 
 
 def make() -> TorchAdapter:

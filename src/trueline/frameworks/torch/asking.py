@@ -8,7 +8,6 @@ on top; everybody else is asked as ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,11 +18,9 @@ _pop = torch._C._pop_torch_function_stack
 _push = torch._C._push_on_torch_function_stack
 
 
-def quick_asking(mode: Any) -> Callable[[], None]:
-    """Exchanges the code; gives what takes it back. Does nothing for a mode that is not the C extension's."""
+def quick_asking(mode: Any) -> Splice | None:
+    """What exchanges the code while it is on; None for a mode that is not the C extension's."""
     function = torch.overrides.handle_torch_function
     if not hasattr(mode, "asked") or not hasattr(function, "__code__"):
-        return lambda: None
-    splice = Splice(function, lambda original, args, kwargs: mode.asked(args, kwargs, original, _pop, _push))
-    splice.on()
-    return splice.off
+        return None
+    return Splice(function, lambda original, args, kwargs: mode.asked(args, kwargs, original, _pop, _push))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from trueline.frameworks.torch.graph import Border, Window
+from trueline.frameworks.torch.graph import ACCUMULATE, Border, Window
+from trueline.frameworks.torch.unseen import Unseen
 from trueline.records import Role
 from trueline.store.columns import NONE, ROLES
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from trueline.frameworks.torch.opencalls import OpenCall
     from trueline.frameworks.torch.watch import Watch
 
-NoTorchFunction = torch._C.DisableTorchFunction
 INPUT, OUTPUT = ROLES.index(Role.INPUT), ROLES.index(Role.OUTPUT)
 
 
@@ -35,7 +35,8 @@ class BackwardWatch:
         self.arrived: dict[int, torch.Tensor] = {}
         self.departed: dict[int, torch.Tensor] = {}
         for node, arrivals, departures, window in border.nodes:
-            node.register_hook(_Hook(self, arrivals, departures, window))
+            final = frozenset(at for at, _ in departures if type(node.next_functions[at][0]) is ACCUMULATE)
+            node.register_hook(_Hook(self, arrivals, departures, window, final))
 
     def fire(
         self,
@@ -87,7 +88,7 @@ class BackwardWatch:
 class _Hook:
     """What a node calls after it has run."""
 
-    __slots__ = ("_arrivals", "_departures", "_watch", "_window")
+    __slots__ = ("_arrivals", "_departures", "_final", "_watch", "_window")
 
     def __init__(
         self,
@@ -95,7 +96,9 @@ class _Hook:
         arrivals: list[tuple[int, int]],
         departures: list[tuple[int, int]],
         window: Window | None,
+        final: frozenset[int],
     ) -> None:
+        self._final = final
         self._watch = watch
         self._arrivals = arrivals
         self._departures = departures
@@ -105,10 +108,17 @@ class _Hook:
         owner = self._watch._watch
         if not owner.looking:
             return
+        copied_anyway = torch.is_grad_enabled()  # the graph of a gradient is wanted
         try:
-            with NoTorchFunction():
+            with Unseen():
+                if self._final and not copied_anyway:
+                    sent = self._with_stand_ins(sent)
                 if self._window is not None:
                     sent, received = self._window.of(sent), self._window.of(received)
                 self._watch.fire(self._arrivals, self._departures, sent, received)
         except Exception as error:
             owner.notebook.trouble(error)
+
+    def _with_stand_ins(self, sent: tuple[Any, ...]) -> tuple[Any, ...]:
+        stand_in = self._watch._watch.stand_in
+        return tuple(one if at not in self._final or one is None else stand_in(one) for at, one in enumerate(sent))

@@ -1,5 +1,5 @@
-"""Loads the C extension that records calls; there is none where it was not built, or where the environment variable
-``TRUELINE_NO_KERNELS`` is set to anything but 0. Then Python does the same, slower."""
+"""Loads the C extension that records calls; there is none where there is none that looks at tensors (``fast.py``), or
+where torch lacks what it needs. Then Python does the same, slower."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from trueline.frameworks import keys
-from trueline.frameworks.torch import flatten
+from trueline.frameworks.torch import flatten, gate
+from trueline.frameworks.torch.fast import fast_looks
 from trueline.frameworks.torch.graph import ACCUMULATE
 
 if TYPE_CHECKING:
@@ -24,7 +25,15 @@ if TYPE_CHECKING:
 
 def fast_calls() -> Any:
     """The extension, ready to be used; None where there is none."""
-    return None if os.environ.get("TRUELINE_NO_KERNELS", "0") not in ("", "0") else _load()
+    return None if fast_looks() is None else _load()
+
+
+def way_taken() -> gate.Way:
+    """The way that captures take in this process, and why."""
+    way = gate.way()
+    if way.fast and fast_calls() is None:
+        return gate.Way(False, "what the C extensions say of a few tensors is not what torch says")
+    return way
 
 
 @cache

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trueline.frameworks.base import one_of
+
 Pairs = list[tuple[int, int]]
 """Elements added before and after each spatial dimension, the first spatial dimension first."""
 
@@ -73,6 +75,7 @@ def padded(x: Tensor, pairs: Pairs, value: float = 0.0) -> Tensor:
 
 def reduced(loss: Tensor, reduction: str | None) -> Tensor:
     """The mean, the sum or all elements of a loss."""
+    one_of("reduction", reduction, "mean", "sum", "none", None)
     if reduction == "mean":
         return loss.mean()
     return loss.sum() if reduction == "sum" else loss

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueline.frameworks.base import CannotExecute
+from trueline.frameworks.base import CannotExecute, one_of
 from trueline.frameworks.torch.composites import composite
 from trueline.frameworks.torch.composites_layout import reduced
 
@@ -19,6 +19,7 @@ def cross_entropy(
     soft_label: bool = False, axis: int = -1, use_softmax: bool = True, label_smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
     """A label that is ignored loses its loss; where ``ignore_index`` is negative it counts in the mean all the same."""
+    one_of("reduction", reduction, "mean", "sum", "none")
     flat = label.ndim == input.ndim - 1
     scores = torch.log_softmax(input, axis) if use_softmax else torch.log(input)
     if not soft_label and label_smoothing == 0:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trueline.frameworks.torch.composites import composite
 from trueline.frameworks.torch.composites_tensor import integer, integers
+from trueline.frameworks.torch.rebuild import torch_dtype
 
 
 @composite
@@ -32,7 +33,7 @@ def reshape(x: Tensor, shape: Any) -> Tensor:
 @composite
 def view(x: Tensor, shape_or_dtype: Any) -> Tensor:
     if isinstance(shape_or_dtype, str):
-        return x.view(getattr(torch, shape_or_dtype))
+        return x.view(torch_dtype(shape_or_dtype))
     return x.view(shape_or_dtype if isinstance(shape_or_dtype, torch.dtype) else integers(shape_or_dtype))
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from trueline.frameworks.torch.composites import composite
+from trueline.frameworks.torch.rebuild import resolve
 
 Sizes: TypeAlias = "int | Tensor | Sequence[int | Tensor]"
 
@@ -40,7 +41,7 @@ def scale(x: Tensor, scale: Any = 1.0, bias: float = 0.0, bias_after_scale: bool
     factor = scale.to(x.dtype) if isinstance(scale, Tensor) else scale
     result = x * factor + bias if bias_after_scale else (x + bias) * factor
     result = result.to(x.dtype)
-    return getattr(torch.nn.functional, act)(result) if act else result
+    return resolve(f"torch.nn.functional.{act}")(result) if act else result
 
 
 @composite

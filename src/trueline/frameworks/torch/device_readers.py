@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from trueline.frameworks.base import Notebook
 from trueline.frameworks.torch.fast import KNOWN_DTYPES, fast_looks
 from trueline.frameworks.torch.readers import Group, Known, bytes_of, copy_of, one_at_a_time, report_changed
+from trueline.frameworks.torch.unseen import Unseen
 from trueline.numerics import cuda, plain
 from trueline.numerics.layout import STATISTICS
 from trueline.records import Data
@@ -252,7 +253,7 @@ class _Plain:
     def read(self, group: Group) -> list[int]:
         changed = group.changed()
         self._last = len(self._numbers)
-        with torch._C._DisableTorchDispatch(), torch.no_grad():
+        with Unseen():
             self._rows += [plain.plain_statistics(tensor.detach(), digest=self._digest) for tensor in group.tensors]
         self._numbers += group.numbers.tolist()
         return changed
@@ -283,7 +284,7 @@ class _Copier:
     def copy(self, group: Group, names: list[str]) -> list[Payload]:
         self._stream.wait_stream(self._backend.current_stream(self._device))
         hosts = []
-        with self._backend.stream(self._stream), torch._C._DisableTorchDispatch(), torch.no_grad():
+        with self._backend.stream(self._stream), Unseen():
             for tensor in group.tensors:
                 source = tensor.detach()
                 source = source if source.is_contiguous() else copy_of(source)

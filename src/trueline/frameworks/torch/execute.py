@@ -19,7 +19,7 @@ from trueline.cases import Case, Outcome, Status, Target
 from trueline.errors import UsageError
 from trueline.frameworks.base import ArrayIn, ArrayOut, Executed, Inputs, Mode
 from trueline.frameworks.execution import Backward, Execution, Strides
-from trueline.frameworks.overrides import load_overrides
+from trueline.frameworks.overrides import OwnOperators, load_overrides
 from trueline.frameworks.rounding import is_defined_by_dtype, settled, widened
 from trueline.frameworks.torch import arrays
 from trueline.frameworks.torch.execute_attention import other_way, other_ways
@@ -31,7 +31,6 @@ from trueline.frameworks.torch.names import Names, Trait, hidden_leaves, may_cha
 from trueline.frameworks.torch.rebuild import (
     Setting,
     TorchMaker,
-    Unreplayable,
     dtype_name,
     leaves_of,
     resolve,
@@ -67,6 +66,7 @@ class TorchExecutor:
         self._device = _device(target)
         self._reference = _device(reference)
         self._overrides = load_overrides(target.overrides)
+        self._own = OwnOperators(target.overrides, torch.autograd.Function)
         if "OMP_NUM_THREADS" not in os.environ:
             # Workers share the cores by cases. One thread also makes an honest run the same on every machine.
             torch.set_num_threads(1)
@@ -95,7 +95,7 @@ class TorchExecutor:
         device = self._device if mode == "candidate" else self._reference
         setting = Setting(device, wide=mode in ("gold", "wide"))
         way = mode if mode in ("honest steps", "honest fused") else None
-        function = foreign or resolve(case.api)
+        function = foreign or resolve(case.api, self._own)
         return Job(function, setting, mode == "wide", foreign is not None, way, self._device.type)
 
     def _run(self, case: Case, inputs: Inputs, job: Job, watch: Collection[str]) -> Executed:
@@ -109,7 +109,7 @@ class TorchExecution(Execution):
         super().__init__(case, inputs, job.function, TorchMaker(job.setting))
         self._job = job
         self._autocast = autocast
-        self._trait = _trait(case.api)
+        self._trait = None if job.foreign else _trait(job.function)
         self._versions: dict[str, int] = {}
 
     @contextmanager
@@ -259,11 +259,8 @@ def _names() -> Names:
 
 
 @cache
-def _trait(api: str) -> Trait | None:
-    try:
-        return _names().trait(resolve(api))
-    except Unreplayable:  # an API of somebody else's, which only an override can run
-        return None
+def _trait(function: Callable[..., Any]) -> Trait:
+    return _names().trait(function)
 
 
 def _version(value: torch.Tensor) -> int:

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from trueline.dtypes import DTYPES
+from trueline.frameworks.torch.rebuild import torch_dtype
 from trueline.ops.facts import Kind, facts_of
 from trueline.ops.names import canonical
 
@@ -34,10 +36,9 @@ def tensor_float(api: str, device: str) -> str:
 def with_explicit_defaults(api: str, args: Sequence[Any], kwargs: dict[str, Any], dtype: str) -> dict[str, Any]:
     """The keywords of a call with those spelled out whose defaults depend on the dtype, as they are in ``dtype``."""
     rule = _DEFAULTS.get(canonical(api))
-    kind = getattr(torch, dtype, None)
-    if rule is None or not isinstance(kind, torch.dtype) or not kind.is_floating_point:
+    if rule is None or dtype not in DTYPES or not torch_dtype(dtype).is_floating_point:
         return kwargs
-    return rule(args, kwargs, kind)
+    return rule(args, kwargs, torch_dtype(dtype))
 
 
 def _rms_norm(args: Sequence[Any], kwargs: dict[str, Any], dtype: torch.dtype) -> dict[str, Any]:

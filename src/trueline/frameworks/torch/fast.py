@@ -1,8 +1,7 @@
 """Loads the C extension that looks at tensors, and shows it the way into torch.
 
-There is none where it was not built, where torch lacks the C interface it goes through, where what it says of a few
-tensors is not what torch says, or where the environment variable ``TRUELINE_NO_KERNELS`` is set to anything but 0.
-Then Python does the same, slower.
+There is none where the gate says so (``gate.py``), where torch lacks the C interface it goes through, or where what it
+says of a few tensors is not what torch says. Then Python does the same, slower.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ from typing import Any
 import torch
 
 from trueline.dtypes import DTYPES
+from trueline.frameworks.torch import gate
+from trueline.frameworks.torch.unseen import Unseen
 
 Known = tuple[str, int, int]
 """Name, code and size of a dtype."""
@@ -27,8 +28,7 @@ KNOWN_DTYPES: dict[torch.dtype, Known] = {
 
 _LIBRARIES = {"linux": "libtorch_cpu.so", "darwin": "libtorch_cpu.dylib", "win32": "torch_cpu.dll"}
 _FUNCTIONS = (
-    "dim", "storage_size", "storage_offset", "dtype", "layout", "device_type", "device_index", "sizes", "strides",
-    "data_ptr",
+    "dim", "storage_size", "storage_offset", "dtype", "device_type", "device_index", "sizes", "strides", "data_ptr",
 )  # fmt: skip
 
 _IMPLEMENTATION_WORDS = (22, 24)
@@ -46,7 +46,7 @@ _ODD_KEYS = (
 
 def fast_looks() -> Any:
     """The extension, ready to be used; None where there is none."""
-    return None if os.environ.get("TRUELINE_NO_KERNELS", "0") not in ("", "0") else _load()
+    return _load() if gate.way().fast else None
 
 
 @cache
@@ -70,9 +70,10 @@ def _load() -> Any:
         return None
 
 
-def _words() -> tuple[int, int, int]:
-    """Where in a tensor's implementation its storage and its dispatch keys lie, in words, and the keys of tensors that
-    are not what lies in their memory. Raises where there is not exactly one such place."""
+def _words() -> tuple[int, int, int, int]:
+    """Where in a tensor's implementation its storage and its dispatch keys lie, in words, the keys of tensors that are
+    not what lies in their memory, and the key of those that have one stretch of it. Raises where there is not exactly
+    one such place."""
     for size in _IMPLEMENTATION_WORDS:
         found = _places_of_words(size)
         if found is not None:
@@ -81,8 +82,12 @@ def _words() -> tuple[int, int, int]:
         raise RuntimeError("a tensor of this torch is not laid out as expected")
     odd = 0
     for name in _ODD_KEYS:
-        odd |= torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)).raw_repr()
-    return *found, odd
+        odd |= _bits(name)
+    return *found, odd, _bits("Dense")
+
+
+def _bits(key: str) -> int:
+    return int(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)).raw_repr())
 
 
 def _places_of_words(size: int) -> tuple[int, int] | None:
@@ -186,5 +191,5 @@ def _agrees(look: Any, tensor: torch.Tensor) -> bool:
 
 def copy_of(tensor: torch.Tensor) -> torch.Tensor:
     """A contiguous copy that nobody else knows of; the witness does not count it either."""
-    with torch._C._DisableTorchDispatch(), torch.no_grad():
+    with Unseen():
         return tensor.detach().clone(memory_format=torch.contiguous_format)

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from trueline.frameworks.torch.unseen import Unseen, told
+
 MARK = "trueline"
 """Nodes that belong to a recorded call carry this key in their metadata."""
 
@@ -64,7 +66,7 @@ class Window:
         if whole is None:
             return gradients
         shape, strides, offset = self._view
-        with torch.no_grad():
+        with Unseen():
             if whole.stride() != self._base[1]:
                 whole = whole.new_empty_strided(*self._base).copy_(whole)
             return whole.as_strided(shape, strides, offset + whole.storage_offset()), *gradients[1:]
@@ -74,9 +76,9 @@ def input_edges(leaves: list[torch.Tensor]) -> list[tuple[int, Any, int]]:
     """(leaf number, node or leaf tensor, output number) for the inputs that require a gradient."""
     found = []
     for number, tensor in enumerate(leaves):
-        if tensor.requires_grad:
-            node = tensor.grad_fn
-            found.append((number, tensor, 0) if node is None else (number, node, tensor.output_nr))
+        if told(tensor, "requires_grad"):
+            node = told(tensor, "grad_fn")
+            found.append((number, tensor, 0) if node is None else (number, node, told(tensor, "output_nr")))
     return found
 
 
@@ -128,8 +130,8 @@ def border_of(
             border.nodes.append((node, entries.get(node, []), departures, window))
     if mark and windows:
         for tensor in outputs:  # a view that was changed in place has a node of its own too, above that of its base
-            if tensor.grad_fn is not None:
-                tensor.grad_fn.metadata[MARK] = True
+            if (node := told(tensor, "grad_fn")) is not None:
+                node.metadata[MARK] = True
     return border
 
 
@@ -145,15 +147,15 @@ def _entries(
     entries: dict[Any, list[tuple[int, int]]] = {}
     windows: dict[Any, tuple[Window, int | None]] = {}
     for position, tensor in enumerate(outputs, first_output):
-        if not tensor.requires_grad:
+        if not told(tensor, "requires_grad"):
             continue
-        node = tensor.grad_fn
+        node = told(tensor, "grad_fn")
         if node is None or node._sequence_nr() < first_sequence:
             continue
-        base = tensor._base if changeable else None
+        base = told(tensor, "_base") if changeable else None
         slices = None if base is None else _slices_of(base, first_sequence)
         if base is None or slices is None or node == slices:
-            entries.setdefault(node, []).append((tensor.output_nr, position))
+            entries.setdefault(node, []).append((told(tensor, "output_nr"), position))
         else:
             entries[slices] = [(0, position)]
             leaves = (leaf for leaf, _, _ in edges if (changeable or ())[leaf] is tensor)
@@ -163,7 +165,7 @@ def _entries(
 
 def _slices_of(base: torch.Tensor, first_sequence: int) -> Any:
     """The node that stands for a tensor since the call changed a view of it in place; None where it did not."""
-    node = base.grad_fn if base.requires_grad else None
+    node = told(base, "grad_fn") if told(base, "requires_grad") else None
     if node is None or node._sequence_nr() < first_sequence or not node.name().endswith("CopySlices"):
         return None
     return node

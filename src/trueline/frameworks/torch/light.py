@@ -10,7 +10,7 @@ are looked at before it begins and its parameters, in rotation, after it has end
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ import torch
 from trueline.frameworks.light import Examination, LightOptions, LookName, Sink, StepLooks
 from trueline.frameworks.torch import light_looks
 from trueline.frameworks.torch.asking import quick_asking
-from trueline.frameworks.torch.calls import quick_registration
 from trueline.frameworks.torch.doors import TorchWatcher
 from trueline.frameworks.torch.light_calls import FORWARD_FIELDS, Entry, LightWatch
 from trueline.frameworks.torch.light_examine import Examiner
@@ -28,9 +27,8 @@ from trueline.frameworks.torch.light_looks import RAW
 from trueline.frameworks.torch.light_names import LookNames, entry_numbered
 from trueline.frameworks.torch.light_notebook import LightTraits
 from trueline.frameworks.torch.light_steps import Copies, Step, free_memory
-from trueline.frameworks.torch.modes import api_mode, push, remove
-from trueline.frameworks.torch.modules import ModuleWatch
-from trueline.frameworks.torch.watch import NoTorchFunction
+from trueline.frameworks.torch.modes import push, remove
+from trueline.frameworks.torch.unseen import Unseen, bytes_of, told
 
 CHEAP = 0.03
 """The share of a step that looking at everything may take; then all is looked at in every step."""
@@ -58,15 +56,10 @@ class TorchLightWatcher(TorchWatcher):
         self.trouble: dict[str, int] = self.watch.notebook.trouble_texts
         self._scope = self.watch.scope
         self._traits = LightTraits(self.watch)
-        self._mode = api_mode(self.watch, self._traits, record=True)
-        self._modules = ModuleWatch(self.watch, self._traits)
+        self._prepare(record=True)
         self._names = LookNames(self.watch, self._modules)
         self.names: Sequence[LookName] = self._names.names
-        self._kernels = None
-        self._splices = None
-        self._undo: list[Callable[[], Any]] = []
-        self._undo_last: list[Callable[[], Any]] = []
-        self._lifted = False
+        self._asleep = False
 
     # Beginning and ending.
 
@@ -76,30 +69,20 @@ class TorchLightWatcher(TorchWatcher):
         self._set_limit()
         self.watch.new_step(0, self._rotation)
         self._began = time.process_time()
-        self.watch.looking = True
-        self._modules.open()
-        self._undo += [self._modules.close, self.watch.state.modules.clear]
-        self._open_mode()
-        self._undo.append(quick_asking(self._mode))
-        if self.watch.recorder is not None and self.options.backward:
-            self._undo.append(quick_registration(self.watch.fast))
-        if self._splices is None:
-            self._splices = self._make_splices()
-        for splice in self._splices:
-            splice.on()
-            self._undo.append(splice.off)
+        self._open()
+
+    def _open_modes(self) -> None:
+        super()._open_modes()
+        asking = quick_asking(self._mode)
+        if asking is not None:
+            self._inside.add(asking)
 
     def stop(self) -> None:
+        self._shut()
         if self._stopped:
             return
-        self._stopped = True
-        if self._lifted:
-            self._unlift()
-        self.watch.looking = False
-        while self._undo:
-            self._undo.pop()()
-        self._leave()
-        with NoTorchFunction():
+        self._stopped, self._asleep = True, False
+        with Unseen():
             if self._now.entries or self.watch.entries or self._now.rows:
                 self._close_step(self._now.number)
             for step in self._steps.values():
@@ -129,14 +112,14 @@ class TorchLightWatcher(TorchWatcher):
         if self._stopped:
             return
         try:
-            with NoTorchFunction():
+            with Unseen():
                 self._close_step(step)
                 self._settle()
         except Exception as error:
             self.watch.notebook.trouble(error)
         self.watch.state.modules.clear()
-        if self._lifted:  # an optimizer raised in the middle of its step
-            self._unlift()
+        if self._asleep:  # an optimizer raised in the middle of its step
+            self._wake()
         self._adapt()
         self._now = Step(step + 1)
         self.watch.new_step(step + 1, self._rotation)
@@ -199,7 +182,7 @@ class TorchLightWatcher(TorchWatcher):
         step.bytes = 0
 
     def poll(self) -> Sequence[StepLooks]:
-        with NoTorchFunction():
+        with Unseen():
             self._gather(self._now)
             self._settle()
             found = [
@@ -232,7 +215,7 @@ class TorchLightWatcher(TorchWatcher):
             self.watch.own.held = sum(one.bytes for one in self._steps.values())
 
     def examine(self, step: int) -> Examination:
-        with NoTorchFunction():
+        with Unseen():
             found = self._steps.get(step)
             if found is None and step == self._now.number:
                 found = self._now
@@ -256,7 +239,7 @@ class TorchLightWatcher(TorchWatcher):
         if entry is None:
             return
         for leaf, tensor in enumerate(leaves_of((entry[5],), None)):
-            if tensor.requires_grad:
+            if told(tensor, "requires_grad"):
                 self.watch.looks.add(tensor, forward, entry[1], light_looks.OUTPUT, leaf, Sink.LOSS)
 
     def _look_at_result(self) -> None:
@@ -271,7 +254,7 @@ class TorchLightWatcher(TorchWatcher):
         if not self.watch.looking or self._stopped:
             return
         try:
-            with NoTorchFunction():
+            with Unseen():
                 found = getattr(optimizer, "found_inf", None)
                 if isinstance(found, torch.Tensor):
                     site = self._names.other("found_inf")
@@ -283,21 +266,21 @@ class TorchLightWatcher(TorchWatcher):
         except Exception as error:
             self.watch.notebook.trouble(error)
         remove(self._mode)
-        self._lifted = True
+        self._asleep = True
 
     def optimizer_ends(self, optimizer: Any) -> None:
-        if not self._lifted:
+        if not self._asleep:
             return
         try:
-            with NoTorchFunction():
+            with Unseen():
                 self._now.stepped = True
                 self._look_at_parameters(optimizer)
         except Exception as error:
             self.watch.notebook.trouble(error)
-        self._unlift()
+        self._wake()
 
-    def _unlift(self) -> None:
-        self._lifted = False
+    def _wake(self) -> None:
+        self._asleep = False
         push(self._mode)
 
     def _look_at_gradients(self, parameters: list[torch.Tensor]) -> None:
@@ -330,7 +313,7 @@ class TorchLightWatcher(TorchWatcher):
         for entry in self.watch.entries:
             if len(entry) == FORWARD_FIELDS:
                 for tensor in leaves_of(entry[3], entry[4]):
-                    if tensor.is_leaf and tensor.requires_grad:
+                    if told(tensor, "is_leaf") and told(tensor, "requires_grad"):
                         found[id(tensor)] = tensor
         return list(found.values())
 
@@ -343,7 +326,7 @@ class TorchLightWatcher(TorchWatcher):
     def _over_limit(self) -> None:
         """Too much is held: known steps go first, then the oldest calls of this one, each looked at before it goes."""
         try:
-            with NoTorchFunction():
+            with Unseen():
                 self._settle()
                 own = self.watch.own
                 if own.held <= own.limit:
@@ -377,7 +360,7 @@ class TorchLightWatcher(TorchWatcher):
             part, freed = light_looks.GRADIENT, [one for _, one in tensors]
         for leaf, tensor in tensors:
             add(tensor, entry[0], entry[1], part, leaf, Sink.NONE)
-        return sum(tensor.numel() * tensor.element_size() for tensor in freed)
+        return sum(bytes_of(tensor) for tensor in freed)
 
 
 def make(options: LightOptions) -> TorchLightWatcher:

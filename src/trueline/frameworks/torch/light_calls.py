@@ -22,6 +22,7 @@ import sys
 from array import array
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from types import CodeType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -36,15 +37,14 @@ from trueline.frameworks.torch.light_leaves import leaves_of, place_of, versions
 from trueline.frameworks.torch.light_looks import GRADIENT, INPUT, OUTPUT, LookTables
 from trueline.frameworks.torch.light_notebook import LightNotebook
 from trueline.frameworks.torch.names import Trait, may_change
-from trueline.frameworks.torch.opencalls import thread_state
+from trueline.frameworks.torch.opencalls import Closing, made_between, recomputing, thread_state
 from trueline.frameworks.torch.selection import Selection
 from trueline.frameworks.torch.stacks import torch_stacks
 from trueline.frameworks.torch.tensors import _version
-from trueline.frameworks.torch.watch import _recomputing
+from trueline.frameworks.torch.unseen import Unseen, bytes_of, told
 from trueline.numerics import light
 from trueline.store.columns import NONE
 
-NoTorchFunction = torch._C.DisableTorchFunction
 _graph_task = torch._C._current_graph_task_id
 
 FORWARD_FIELDS = 9
@@ -86,6 +86,7 @@ class LightWatch:
         notebook: Any = LightNotebook()
         self.notebook = notebook
         self.fast = fast_calls()
+        self._frames_to_api = 3 if self.fast is None else 2  # the mode of the extension has no frame
         self.state = thread_state(self.fast)
         self.stacks = torch_stacks(self.notebook, self.fast)
         self.selection = Selection(self.scope)
@@ -129,7 +130,7 @@ class LightWatch:
             over_limit=self._over_limit,
             backward_begins=self._backward_begins,
             look=looks,
-            no_torch_function=NoTorchFunction,
+            no_torch_function=torch._C.DisableTorchFunction,
             waiting=self.looks.waiting,
             device_full=self.looks.send,
             stream_of=getattr(torch._C, "_cuda_getCurrentRawStream", None),
@@ -177,7 +178,7 @@ class LightWatch:
         """Numbers a place in the program that was not seen before."""
         self._held_code.append(code)  # its address stands for it, and must be given to no other
         text = ("", "optimizer", "backward")[context]
-        if context == IN_BACKWARD and _recomputing():
+        if context == IN_BACKWARD and recomputing():
             text = "recompute"
         stack = self.stacks.here(2, NONE) if code is not None else NONE
         self.sites.append(Site(trait, nth, module, text, stack))
@@ -199,11 +200,15 @@ class LightWatch:
 
     def call(self, trait: Trait, function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None) -> Any:
         """Makes a call and holds on to it. Faults of ours never reach the caller."""
-        if not self._looking:
-            return function(*args, **kwargs) if kwargs else function(*args)
-        return self._around(trait, function, args, kwargs, args, sys._getframe(2))
+        return made_between(self.opened(trait, args, kwargs, self._frames_to_api), function, args, kwargs)
 
     call_unrecorded = call
+
+    def opened(self, trait: Trait, args: Any, kwargs: dict[str, Any] | None, frames: int = 1) -> Closing | None:
+        """As ``watch.Watch.opened``."""
+        return self._opened(trait, args, kwargs, sys._getframe(frames)) if self._looking else None
+
+    opened_unrecorded = opened
 
     def call_outside(
         self,
@@ -214,8 +219,10 @@ class LightWatch:
         *,
         skip_first: bool = False,
         wait: bool = False,
+        frames: int = 4,
     ) -> Any:
-        """Like ``call``, for functions that are entered with the modes on; they stay on inside."""
+        """Like ``call``, for functions that are entered with the modes on; they stay on inside. So many ``frames`` up
+        the program made the call."""
         if not self._looking:
             return function(*args, **kwargs)
 
@@ -225,28 +232,29 @@ class LightWatch:
                 result.wait()
             return result
 
-        return self._around(trait, run, args, kwargs, args[1:] if skip_first else args, sys._getframe(4))
+        shown = args[1:] if skip_first else args
+        return made_between(self._opened(trait, shown, kwargs, sys._getframe(frames)), run, args, kwargs)
 
-    def _around(self, trait: Trait, function: Any, args: Any, kwargs: Any, shown: Any, frame: Any) -> Any:
-        call = None
+    def _opened(self, trait: Trait, args: Any, kwargs: Any, frame: Any) -> Closing | None:
         try:
-            with NoTorchFunction():
-                call = self._begin(trait, shown, kwargs, frame)
+            with Unseen():
+                call = self._begin(trait, args, kwargs, frame)
         except Exception as error:
             self.notebook.trouble(error)
-        try:
-            result = function(*args, **kwargs) if kwargs else function(*args)
-        except BaseException as error:
-            if call is not None:
-                self._add((*call[:3], shown, kwargs, f"{type(error).__name__}: {error}", call[3], None, b""))
-            raise
-        if call is not None and self._looking:
+            return None
+        return partial(self._closed, trait, call, args, kwargs)
+
+    def _closed(
+        self, trait: Trait, call: tuple[Any, ...], args: Any, kwargs: Any, result: Any, error: BaseException | None
+    ) -> None:
+        if error is not None:
+            self._add((*call[:3], args, kwargs, f"{type(error).__name__}: {error}", call[3], None, b""))
+        elif self._looking:
             try:
-                with NoTorchFunction():
-                    self._end(trait, call, shown, kwargs, result)
-            except Exception as error:
-                self.notebook.trouble(error)
-        return result
+                with Unseen():
+                    self._end(trait, call, args, kwargs, result)
+            except Exception as trouble:
+                self.notebook.trouble(trouble)
 
     def _begin(self, trait: Trait, args: Any, kwargs: Any, frame: Any) -> tuple[Any, ...]:
         inputs = leaves_of(args, kwargs)
@@ -254,7 +262,7 @@ class LightWatch:
         number = self._next_number()
         mutates = may_change(trait, args, kwargs)
         if mutates and inputs and not self.looks.is_later(inputs[0]):
-            in_place = not trait.hides_all and not trait.hidden and inputs[0].requires_grad
+            in_place = not trait.hides_all and not trait.hidden and told(inputs[0], "requires_grad")
             if in_place or trait.name in SUMMED_IN_PLACE:
                 self.looks.add(inputs[0], number, site, INPUT, 0, Sink.NONE)
         return number, site, self.state.number, versions_of(inputs), inputs, mutates
@@ -269,7 +277,7 @@ class LightWatch:
         for leaf, tensor in enumerate(outputs):
             fresh = place_of(tensor) not in places
             if fresh:
-                owner.held += tensor.numel() * tensor.element_size()
+                owner.held += bytes_of(tensor)
             if fresh or mutates:  # else it is what another call made, and has its turn there
                 self._look_in_turn(tensor, number, site, OUTPUT, leaf)
         if trait.hides_all:  # what a collective gave nobody else says
@@ -299,8 +307,10 @@ class LightWatch:
         given = set() if mutates else {id(tensor) for tensor in inputs}
         nodes: dict[Any, list[tuple[int, int]]] = {}
         for leaf, tensor in enumerate(outputs):
-            if tensor.requires_grad and id(tensor) not in given and tensor.grad_fn is not None:
-                nodes.setdefault(tensor.grad_fn, []).append((tensor.output_nr, leaf))
+            if not told(tensor, "requires_grad") or id(tensor) in given:
+                continue
+            if (node := told(tensor, "grad_fn")) is not None:
+                nodes.setdefault(node, []).append((told(tensor, "output_nr"), leaf))
         for node, places in nodes.items():
             node.register_prehook(_Hook(self, number, site, tuple(places)))
 
@@ -317,7 +327,7 @@ class LightWatch:
             versions.append(-1 if gradient is None else _version(gradient))
             if gradient is None:
                 continue
-            here += gradient.numel() * gradient.element_size()
+            here += bytes_of(gradient)
             if self._is_passed_on(gradient, holder):
                 continue
             if self.looks.is_later(gradient):
@@ -377,7 +387,7 @@ class _Hook:
         if not watch.looking:
             return
         try:
-            with NoTorchFunction():
+            with Unseen():
                 watch.arrived(self._number, self._site, self._places, gradients)
         except Exception as error:
             watch.notebook.trouble(error)

@@ -16,6 +16,7 @@ from trueline.frameworks.torch.light_groups import exact_looks
 from trueline.frameworks.torch.light_leaves import place_of, written_unseen
 from trueline.frameworks.torch.light_looks import GRADIENT, INPUT, OUTPUT, taken_apart
 from trueline.frameworks.torch.tensors import _version
+from trueline.frameworks.torch.unseen import Unseen
 from trueline.frameworks.trees import Trees
 from trueline.numerics.light import LOOK
 from trueline.records import Role
@@ -95,7 +96,7 @@ class Drafts:
         self._makers: dict[Any, tuple[Draft, int]] = {}
         self._writes: dict[int, int] = {}
         """By storage, how often it was written to without a trace in the version counter."""
-        with torch._C.DisableTorchFunction():
+        with Unseen():
             for entry in entries:
                 self._enter(entry)
             self._connect()

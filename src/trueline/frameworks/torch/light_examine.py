@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from trueline.errors import TruelineError
 from trueline.frameworks.light import Examination, HeldCall, HeldTensor, Sink, is_bad
 from trueline.frameworks.torch.light_drafts import Draft, Drafts, Leaf, strides_of
@@ -19,6 +17,7 @@ from trueline.frameworks.torch.light_groups import plain_of
 from trueline.frameworks.torch.light_looks import taken_apart
 from trueline.frameworks.torch.readers import bytes_of, copy_of
 from trueline.frameworks.torch.tensors import _version
+from trueline.frameworks.torch.unseen import Unseen
 from trueline.records import Frame, Phase
 
 _PASSES_ON = frozenset(
@@ -169,7 +168,7 @@ def _content_of(leaf: Leaf) -> Callable[[], memoryview]:
     def content() -> memoryview:
         if leaf.kept is None and _version(tensor) != leaf.version:
             raise TruelineError(f"{leaf.path} was changed after it was examined; ask for its content before")
-        with torch._C.DisableTorchFunction(), torch.no_grad():
+        with Unseen():
             plain = plain_of(tensor)
             assert plain is not None, "it has been read"
             return bytes_of(copy_of(plain).cpu())

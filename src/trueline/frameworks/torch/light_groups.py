@@ -9,7 +9,8 @@ import torch
 
 from trueline.frameworks.light import LooksArray
 from trueline.frameworks.torch.fast import KNOWN_DTYPES, copy_of
-from trueline.frameworks.torch.tensors import _has_memory, _inside, _version
+from trueline.frameworks.torch.tensors import _has_memory, _inside, _is_dense, _version
+from trueline.frameworks.torch.unseen import Unseen
 from trueline.numerics import cuda
 from trueline.numerics.layout import DESCRIPTOR, pack_descriptor
 from trueline.numerics.light import LOOK, look_batch
@@ -22,15 +23,15 @@ LAST_EXACT = 17
 
 def plain_of(tensor: torch.Tensor) -> torch.Tensor | None:
     """The tensor itself, or what can be read in its place; None where nothing can."""
-    with torch._C.DisableTorchFunction(), torch.no_grad():
+    with Unseen():
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or _version(tensor) < 0:
             inner = _inside(tensor)
             if inner is None:
                 return None
             tensor = inner
-        if tensor.dtype not in KNOWN_DTYPES or tensor.layout is not torch.strided or tensor.is_nested:
+        if tensor.dtype not in KNOWN_DTYPES or not _is_dense(tensor):
             return None
-        if tensor.device.type == "meta" or not _has_memory(tensor, tensor.untyped_storage()):
+        if not _has_memory(tensor, tensor.untyped_storage()):
             return None
         if tensor.is_neg() or tensor.is_conj():
             tensor = tensor.detach().resolve_conj().resolve_neg()
@@ -103,7 +104,7 @@ class PlainGroup:
         self._codes: list[int] = []
 
     def read(self, tensors: list[torch.Tensor], rows: Any) -> None:
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
+        with Unseen():
             self._rows += [plain_look(tensor.detach()) for tensor in tensors]
         self._codes += rows["dtype"].tolist()
 

@@ -10,6 +10,7 @@ import torch
 from trueline.frameworks.torch.flatten import flatten
 from trueline.frameworks.torch.names import hidden_leaves
 from trueline.frameworks.torch.tensors import _version
+from trueline.frameworks.torch.unseen import storage_of
 
 WRITTEN = {
     **dict.fromkeys(("all_gather", "all_gather_coalesced"), (0, "tensor_list")),
@@ -50,6 +51,6 @@ def versions_of(tensors: list[torch.Tensor]) -> bytes:
 
 def place_of(tensor: torch.Tensor) -> int:
     try:
-        return int(tensor.untyped_storage()._cdata)
+        return int(storage_of(tensor)._cdata)
     except Exception:  # sparse, meta, …
         return 0

@@ -17,6 +17,7 @@ from trueline.frameworks.light import LooksArray, Sink, is_bad
 from trueline.frameworks.torch.fast import KNOWN_DTYPES
 from trueline.frameworks.torch.light_groups import EXACT, LAST_EXACT, descriptor_of, group_of, plain_of
 from trueline.frameworks.torch.tensors import _version
+from trueline.frameworks.torch.unseen import Unseen, told
 from trueline.numerics.layout import DESCRIPTOR
 from trueline.numerics.light import LOOK, look_batch, part_of
 
@@ -117,7 +118,7 @@ class LookTables:
 
     def is_later(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is read in a group, and not at once."""
-        return tensor.device.type != "cpu" or self._all_later
+        return told(tensor, "device").type != "cpu" or self._all_later
 
     def read_later(self, tensor: torch.Tensor) -> None:
         """Has tensors in CPU memory, of which this is one, read as those of a device are: so that what is done for
@@ -165,7 +166,7 @@ class LookTables:
         code = KNOWN_DTYPES[plain.dtype][1]
         if EXACT <= code <= LAST_EXACT:
             return
-        with torch._C.DisableTorchFunction():
+        with Unseen():
             plain, row = descriptor_of(plain)
         row = row if of_large is None else part_of(row, of_large)
         key = key_of(site, part, leaf, code, sink)
@@ -256,7 +257,7 @@ class LookTables:
             return
         tensors = self.waiting[:]
         try:
-            with torch._C.DisableTorchFunction(), torch.no_grad(), self._stream_of(self._current.device):
+            with Unseen(), self._stream_of(self._current.device):
                 self._current.send(tensors, count)
         finally:
             self.waiting.clear()

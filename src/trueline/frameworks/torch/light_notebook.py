@@ -9,6 +9,7 @@ from typing import Any
 from trueline.frameworks.base import Tally
 from trueline.frameworks.torch.modes import Traits
 from trueline.frameworks.torch.names import Trait
+from trueline.store.interrupts import from_handler
 
 SCALER = "torch._amp_foreach_non_finite_check_and_unscale_"
 """By this call a loss scaler looks at the gradients; it notes what it found in the second argument."""
@@ -35,7 +36,9 @@ class LightNotebook:
         return number
 
     def trouble(self, error: BaseException) -> None:
-        """Notes a fault of ours."""
+        """Notes a fault of ours; what the handler of a signal has raised is none, and goes on to the program."""
+        if from_handler(error):
+            raise error
         text = f"internal fault: {type(error).__name__}: {error}"
         self.trouble_texts[text] = self.trouble_texts.get(text, 0) + 1
 

@@ -11,6 +11,7 @@ import torch
 from trueline.frameworks.light import LooksArray, Sink, is_bad
 from trueline.frameworks.torch.light_calls import Entry
 from trueline.frameworks.torch.light_looks import RAW, Arriving
+from trueline.frameworks.torch.unseen import Unseen
 
 
 @dataclass
@@ -74,7 +75,7 @@ class Copies:
             self._copies = [torch.empty_like(one) for one in self._sources]
         if not self._of:
             return {}
-        with torch.no_grad():
+        with Unseen():
             torch._foreach_copy_(self._copies, self._sources)
         return {id(one): (one._version, copy) for one, copy in zip(parameters, self._copies, strict=True)}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
+import threading
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +13,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from trueline.frameworks.torch.flatten import PLAIN_TENSORS
 from trueline.frameworks.torch.graph import MARK
-from trueline.frameworks.torch.names import RECORD, SKIP, Names, Trait
+from trueline.frameworks.torch.names import EXCHANGED, KERNEL, RECORD, SKIP, Names, Trait
+from trueline.frameworks.torch.unseen import Unseen
+from trueline.store.interrupts import shielded
 
 if TYPE_CHECKING:
     from trueline.frameworks.torch.watch import Watch
@@ -20,8 +25,11 @@ if TYPE_CHECKING:
 _push = torch._C._push_on_torch_function_stack
 _pop = torch._C._pop_torch_function_stack
 _depth = torch._C._len_torch_function_stack
+_push_kernel: Any = torch._C._push_on_torch_dispatch_stack
+_pop_kernel: Any = functools.partial(torch._C._pop_torch_dispatch_stack, None)
+_kernel_depth = torch._C._len_torch_dispatch_stack
+_graph_task = torch._C._current_graph_task_id
 _current_node = torch._C._current_autograd_node
-NoTorchFunction = torch._C.DisableTorchFunction
 
 
 class Traits:
@@ -33,7 +41,10 @@ class Traits:
         self.known: dict[Any, Trait] = {}
 
     def learn(self, function: Any) -> Trait:
-        trait = self.enter(self._names.trait(function))
+        plain = self._names.trait(function)
+        if plain.treatment == RECORD and self._names.who_asks(function) is not None:
+            plain.treatment = EXCHANGED
+        trait = self.enter(plain)
         with contextlib.suppress(TypeError):  # one that cannot be hashed is decided anew each time
             self.known[function] = trait
         return trait
@@ -42,8 +53,12 @@ class Traits:
         trait = self.known[function] = self.enter(self._names.kernel(function))
         return trait
 
+    def who_asks(self, function: Any) -> Any:
+        """The function of torch's that really asks; this one where it is the same."""
+        return self._names.who_asks(function) or function
+
     def enter(self, trait: Trait) -> Trait:
-        if trait.treatment == RECORD:
+        if trait.treatment in (RECORD, KERNEL):
             trait.name_id = self._watch.notebook.define("names", trait.name, lambda: [trait.name])
         trait.wanted = self._watch.selection.api(trait.name)
         if self._watch.fast is not None:
@@ -66,7 +81,8 @@ class ApiMode(TorchFunctionMode):
         self._traits = traits
         self._known = traits.known
         self._call = watch.call if record else watch.call_unrecorded
-        self._inside: list[Any] = []
+        self._inside = _Inside()
+        self._miss = watch.notebook.tally.miss
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -82,18 +98,73 @@ class ApiMode(TorchFunctionMode):
         return self.pass_through(func, args, kwargs)
 
     def pass_through(self, func: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
-        """Makes a call that is not recorded itself, with the mode on so that the calls inside it are."""
+        """Makes a call that is not recorded itself, with the mode on so that the calls inside it are; those of the
+        program that ask to be told of it are told."""
         kwargs = kwargs or {}
-        if func in self._inside:  # it asked again in a way that we cannot answer for it: let it be
+        trait = self._known.get(func)
+        if trait is not None and trait.treatment == KERNEL:
+            return func(*args, **kwargs) if _answers_kernels() else self._call(trait, func, args, kwargs)
+        if trait is not None and trait.treatment == EXCHANGED:
+            func = self._traits.who_asks(func)
+            trait = self._known.get(func) or self._traits.learn(func)
+            return self._call(trait, func, args, kwargs)
+        if any(_has_a_say(value) for value in args):  # who has it sees the call, and we nothing of what is inside
+            self._miss(f"inside of {trait.name if trait is not None else func}, of a tensor subclass")
+            return func(*args, **kwargs)
+        return self._below_others(func, args, kwargs) if _others_below() else self._alone(func, args, kwargs)
+
+    def _below_others(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """The program's own modes are asked as without us; then we are, and stay on for what is inside."""
+        push(self)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            remove(self)
+
+    def _alone(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if func in self._inside.functions:  # it asked again in a way that we cannot answer for it: let it be
             return func(*args, **kwargs)
         inner = _without_question(func)
-        self._inside.append(func)
-        _push(self)
+        self._enter(func)
         try:
             return inner(*args, **kwargs)
         finally:
-            remove(self)
-            self._inside.remove(func)
+            self._leave(func)
+
+    @shielded
+    def _enter(self, func: Any) -> None:
+        self._inside.functions.append(func)
+        _push(self)
+
+    @shielded
+    def _leave(self, func: Any) -> None:
+        remove(self)
+        self._inside.functions.remove(func)
+
+
+class _Inside(threading.local):
+    """The functions that a thread is inside of."""
+
+    def __init__(self) -> None:
+        self.functions: list[Any] = []
+
+
+def _has_a_say(value: Any) -> bool:
+    """Whether a tensor is of a kind that is asked about calls."""
+    kind: Any = type(value)
+    own = torch._C._disabled_torch_function_impl
+    return kind not in PLAIN_TENSORS and isinstance(value, torch.Tensor) and kind.__torch_function__ is not own
+
+
+def _answers_kernels() -> bool:
+    """Whether we are called from code of the program's that answers kernels. In a backward the function modes are on
+    when kernels come to it, and what it passes on is not called by the program."""
+    frame = sys._getframe(2) if _graph_task() != -1 else None
+    while frame is not None:
+        if frame.f_code.co_name == "__torch_dispatch__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def api_mode(watch: Watch, traits: Traits, *, record: bool) -> ApiMode:
@@ -101,14 +172,26 @@ def api_mode(watch: Watch, traits: Traits, *, record: bool) -> ApiMode:
     if watch.fast is None:
         return ApiMode(watch, traits, record=record)
     mode = _fast_mode(watch.fast)(watch, traits, record=record)
-    make = watch.call if record else watch.call_unrecorded
-    mode.arm(traits.known, traits.learn, make, mode.pass_through, watch.recorder if record else None)
+    opened = watch.opened if record else watch.opened_unrecorded
+    mode.arm(traits.known, traits.learn, opened, mode.pass_through, watch.recorder if record else None)
     return mode  # type: ignore[no-any-return]
 
 
 @functools.cache
 def _fast_mode(calls: Any) -> Any:
     return type("FastApiMode", (calls.Api, ApiMode), {})
+
+
+class _Globals(dict[str, Any]):
+    """The names that a function finds, with a few of ours; the others as they are when it looks, since a program may
+    exchange some."""
+
+    def __init__(self, own: dict[str, Any], ours: dict[str, Any]) -> None:
+        super().__init__(ours, __builtins__=own["__builtins__"], __name__=own.get("__name__", ""))
+        self._own = own
+
+    def __missing__(self, name: str) -> Any:
+        return self._own[name]
 
 
 @functools.cache
@@ -118,7 +201,7 @@ def _without_question(function: Any) -> Any:
     if not isinstance(function, types.FunctionType):
         return function
     questions = [name for name in function.__globals__ if name.startswith("has_torch_function")]
-    space = {**function.__globals__, **dict.fromkeys(questions, lambda *values: False)}
+    space = _Globals(function.__globals__, dict.fromkeys(questions, lambda *values: False))
     copy = types.FunctionType(function.__code__, space, function.__name__, function.__defaults__, function.__closure__)
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
@@ -137,22 +220,92 @@ def remove(mode: TorchFunctionMode) -> None:
 
 
 def push(mode: TorchFunctionMode) -> None:
-    _push(mode)
+    """Puts a mode at the bottom of this thread's stack: whoever leaves another one takes off the topmost. Below it are
+    only those that :func:`_stays_below` names."""
+    stack = _taken(_depth, _pop)
+    place = next((at for at, one in enumerate(stack) if not _stays_below(one)), len(stack))
+    for one in (*stack[:place], mode, *stack[place:]):
+        _push(one)
 
 
-class StackLifted:
-    """Takes all function modes off while a compiled region runs: the compiler would otherwise look into ours."""
+def _stays_below(mode: Any) -> bool:
+    """Whether a mode is asked after us: that of ``torch.set_default_device``, which torch looks for at the bottom, and
+    those of the program that say by ``below_recorders`` that they stand in for kernels."""
+    default = getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)
+    return mode is default or getattr(mode, "below_recorders", False) is True
+
+
+def _others_below() -> bool:
+    """Whether modes of the program, asked after us, want to be told of calls that hold others."""
+    return any(not _stays_below(torch._C._get_function_stack_at(place)) for place in range(_depth()))
+
+
+class Lifted:
+    """Takes our modes off this thread and puts them back where they were; those of the program stay."""
+
+    def __init__(self, *ours: Any) -> None:
+        self._ours = ours
 
     def __enter__(self) -> None:
-        self._modes = [_pop() for _ in range(_depth())]
+        self._functions = _lift(self._ours, _depth, _pop, _push)
+        self._kernels = _lift(self._ours, _kernel_depth, _pop_kernel, _push_kernel)
 
     def __exit__(self, *exception: object) -> None:
-        for mode in reversed(self._modes):
-            _push(mode)
+        _put_back(self._kernels, _kernel_depth, _pop_kernel, _push_kernel)
+        _put_back(self._functions, _depth, _pop, _push)
+
+
+Places = list[tuple[int, Any]]
+
+
+def _lift(ours: tuple[Any, ...], depth: Any, pop: Any, push: Any) -> Places:
+    """Takes some modes off a stack; gives them with their places, the lowest first."""
+    stack = _taken(depth, pop)
+    for mode in stack:
+        if not any(mode is one for one in ours):
+            push(mode)
+    return [(place, mode) for place, mode in enumerate(stack) if any(mode is one for one in ours)]
+
+
+def _put_back(places: Places, depth: Any, pop: Any, push: Any) -> None:
+    if not places:
+        return
+    stack = _taken(depth, pop)
+    for place, mode in places:
+        stack.insert(place, mode)
+    for mode in stack:
+        push(mode)
+
+
+def _taken(depth: Any, pop: Any) -> list[Any]:
+    return [pop() for _ in range(depth())][::-1]
+
+
+def remove_all(mode: TorchFunctionMode) -> None:
+    """Takes a mode off this thread's stack, however often it is there: a signal may have ended a call that had put it
+    there once more."""
+    _lift((mode,), _depth, _pop, _push)
+
+
+def remove_kernels(mode: TorchDispatchMode) -> None:
+    """Takes a dispatch mode off this thread's stack, wherever it is."""
+    _lift((mode,), _kernel_depth, _pop_kernel, _push_kernel)
+
+
+def push_kernels(mode: TorchDispatchMode) -> None:
+    """Not by entering it: torch then notes for all threads that somebody has a mode, and decides by that."""
+    _put_back([(0, mode)], _kernel_depth, _pop_kernel, _push_kernel)
 
 
 class KernelMode(TorchDispatchMode):
     """Sees every kernel: records it (level kernel), or counts whether it ran inside a recorded call (witness)."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """The compiler never sees us; to be hidden from it would import it."""
+        return False
 
     def __init__(self, watch: Watch, traits: Traits, *, record: bool, witness: bool) -> None:
         super().__init__()
@@ -165,12 +318,13 @@ class KernelMode(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if not self._watch.looking:  # a thread that outlives the capture still has the mode on
+            return made(func)(*args, **kwargs)
         if self._witness:
             self._count(func)
-        with NoTorchFunction():  # in the backward the function mode is on, and would take our call for the user's
-            if not self._record:
-                return func(*args, **kwargs)
-            return self._recorded(func, args, kwargs)
+        if not self._record:
+            return made(func)(*args, **kwargs)
+        return self._recorded(func, args, kwargs)
 
     def _count(self, func: Any) -> None:
         watch = self._watch
@@ -195,8 +349,41 @@ class KernelMode(TorchDispatchMode):
     def _recorded(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         trait = self._traits.known.get(func)
         if trait is None:
+            if not isinstance(func, torch._ops.OpOverload):
+                self._watch.notebook.tally.miss("inside of a higher-order operator")
+                return func(*args, **kwargs)
             trait = self._traits.learn_kernel(func)
-        return self._watch.kernel(trait, func, args, kwargs)
+        return self._watch.kernel(trait, made(func), args, kwargs)
+
+
+def made(kernel: Any) -> Any:
+    """What makes the call of a kernel and asks nobody's ``__torch_function__`` about it: without us it would not be
+    called from Python."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            if any(type(value) in _NUMBERS for value in args):
+                args = _tensors_again(kernel, args)
+            return kernel(*args, **kwargs)
+
+    return call
+
+
+_NUMBERS = {int: torch.int64, float: torch.float64, bool: torch.bool, complex: torch.complex128}
+
+
+def _tensors_again(kernel: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """torch shows a dispatch mode a tensor that was made of a number as that number; not every kernel takes it back."""
+    schema = getattr(kernel, "_schema", None)
+    if schema is None or torch._C._should_allow_numbers_as_tensors(schema.name.rpartition(":")[2]):
+        return args
+    with Unseen():
+        return tuple(
+            torch.tensor(value, dtype=_NUMBERS[type(value)])
+            if type(value) in _NUMBERS and isinstance(argument.type, torch._C.TensorType)
+            else value
+            for value, argument in zip(args, schema.arguments, strict=False)
+        )
 
 
 _BOOKKEEPING = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})

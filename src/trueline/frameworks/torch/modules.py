@@ -5,22 +5,20 @@ Paths are found from the outermost module that is called: ``layers.2.attention``
 
 from __future__ import annotations
 
-import sys
 import weakref
-from functools import cache
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn.modules import module as torch_modules
 
+from trueline.frameworks.states import is_outermost
 from trueline.frameworks.torch.modes import Traits
 from trueline.frameworks.torch.splice import Splice
-from trueline.frameworks.torch.watch import MODULE, NoTorchFunction
+from trueline.frameworks.torch.watch import MODULE
 from trueline.records import Level
 
 if TYPE_CHECKING:
     from trueline.frameworks.torch.opencalls import OpenCall
+    from trueline.frameworks.torch.states import States
     from trueline.frameworks.torch.watch import Watch
 
 
@@ -31,74 +29,65 @@ _FRAMES_AROUND = 3
 class ModuleWatch:
     """Hears of every module before and after it runs."""
 
-    def __init__(self, watch: Watch, traits: Traits) -> None:
+    def __init__(self, watch: Watch, traits: Traits, states: States | None = None) -> None:
         self._watch = watch
+        self._states = states
         self._traits = traits
         self._paths: weakref.WeakKeyDictionary[torch.nn.Module, str] = weakref.WeakKeyDictionary()
         self._numbers: dict[int, tuple[Any, int]] = {}
         self._record = Level.MODULE in watch.scope.levels
         self._stacks_wanted = watch.scope.stacks
-        self._open: dict[int, list[tuple[OpenCall | None, BaseException | None]]] = {}
-        """By thread, the calls of modules that are running, each with the error that was being handled as it began."""
-        self._hooks: list[Any] = []
-        self._splice: Splice | None = None
 
-    def open(self) -> None:
-        """Begins to hear of modules: by torch's hooks where their calls are recorded, else by standing around torch's
-        own function that calls a module. For as long as there is any hook, torch calls every module in a way that
-        takes longer than many a module."""
-        if self._record:
-            self._hooks = [
-                torch_modules.register_module_forward_pre_hook(self.before),
-                torch_modules.register_module_forward_hook(self.after, always_call=True),
-            ]
-            return
-        if self._splice is None:
-            self._splice = Splice(torch.nn.Module._call_impl, self._handler())
-        self._splice.on()
-
-    def close(self) -> None:
-        """Hears of modules no more."""
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
-        if self._splice is not None:
-            self._splice.off()
+    def splice(self) -> Splice:
+        """What hears of modules while it is on, by standing around torch's own function that calls one. Not by torch's
+        hooks: for as long as there is any, torch calls every module in a way that takes longer than many a module, and
+        the compiler makes another graph of it."""
+        return Splice(torch.nn.Module._call_impl, self._handler())
 
     def _handler(self) -> Any:
         finder = self._watch.stacks.finder
-        if self._watch.fast is None or finder is None:
+        if self._record or self._watch.fast is None or finder is None:
             return self.around
         return self._watch.fast.Modules(
             notebook=self._watch.notebook,
             threads=self._watch.state,
             numbers=self._numbers,
             enter=self._enter,
+            outermost=None if self._states is None else self.around,
             finder=finder,
             frames=_FRAMES_AROUND,
             stacks_wanted=self._stacks_wanted,
         ).around
 
     def around(self, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Makes the call of a module, the first of the arguments."""
+        """Makes the call of a module, the first of the arguments; one that no other module has called is a moment at
+        which the state of the program is written down."""
+        module, opened, left, states = args[0], None, None, self._states
+        if states is not None and not states.inside and is_outermost(self._watch.state.modules):
+            left = states.entered(module, args[1:], kwargs)
         try:
-            self._push(args[0], _FRAMES_AROUND + 3)
+            self._push(module, _FRAMES_AROUND + 3)
+            if self._record:
+                opened = self._begin(module, args[1:], kwargs)
         except Exception as error:
             self._watch.notebook.trouble(error)
         try:
-            return call(*args, **kwargs)
+            if left is not None:
+                states.inside = True  # type: ignore[union-attr]  # else nobody was left
+            result = call(*args, **kwargs)
+            if opened is not None:
+                self._watch.ended(opened, result)
+        except BaseException as error:
+            if opened is not None:
+                self._watch.abort(opened, error)
+            raise
         finally:
-            self.after(args[0], (), None)
-
-    def before(self, module: torch.nn.Module, args: Any) -> None:
-        watch = self._watch
-        try:
-            self._push(module, _frames_to_caller())
-            if self._record:
-                # The hook is not given keyword arguments; they lie in the frame that calls it.
-                self._begin(module, args, sys._getframe(1).f_locals.get("kwargs"))
-        except Exception as error:
-            watch.notebook.trouble(error)
+            self._pop(module)
+            if left is not None:
+                states.inside = False  # type: ignore[union-attr]
+        if left is not None:
+            left(result)
+        return result
 
     def _push(self, module: torch.nn.Module, skip: int) -> None:
         modules = self._watch.state.modules
@@ -108,38 +97,18 @@ class ModuleWatch:
         number = known[1] if known is not None and known[0]() is module else self._enter(module)
         modules.append((number, stack, module))
 
-    def after(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        watch = self._watch
-        try:
-            if self._record:
-                self._end(output)
-            modules = watch.state.modules
-            while modules:  # a module that raised without our hearing of it is left behind: drop it too
-                if modules.pop()[2] is module:
-                    break
-        except Exception as error:
-            watch.notebook.trouble(error)
+    def _pop(self, module: torch.nn.Module) -> None:
+        modules = self._watch.state.modules
+        while modules:  # a module that raised without our hearing of it is left behind: drop it too
+            if modules.pop()[2] is module:
+                break
 
-    def _begin(self, module: torch.nn.Module, args: Any, kwargs: dict[str, Any] | None) -> None:
+    def _begin(self, module: torch.nn.Module, args: Any, kwargs: dict[str, Any]) -> OpenCall | None:
         kind = type(module)
         trait = self._traits.named(f"{kind.__module__}.{kind.__qualname__}")
         parameters = {name: value for name, value in module._parameters.items() if value is not None}
         parameters.update((name, value) for name, value in module._buffers.items() if value is not None)
-        with NoTorchFunction():
-            call = self._watch.begin(MODULE, trait, args, kwargs, 5, parameters)
-        self._open.setdefault(self._watch.state.number, []).append((call, sys.exc_info()[1]))
-
-    def _end(self, output: Any) -> None:
-        calls = self._open.get(self._watch.state.number)
-        call, earlier = calls.pop() if calls else (None, None)
-        if call is None:
-            return
-        error = sys.exc_info()[1]
-        if error is not None and error is not earlier:  # torch calls the hook while it handles what the module raised
-            self._watch.abort(call, error)
-            return
-        with NoTorchFunction():
-            self._watch.end(call, output)
+        return self._watch.begin(MODULE, trait, args, kwargs, _FRAMES_AROUND + 2, parameters)
 
     def _enter(self, module: torch.nn.Module) -> int:
         """Numbers a module that was not seen before; the outermost one names all that are in it."""
@@ -158,19 +127,3 @@ class ModuleWatch:
         self._watch.selection.module(number, path)
         self._numbers[id(module)] = (weakref.ref(module), number)
         return number
-
-
-@cache
-def _frames_to_caller() -> int:
-    """How many frames lie between the stack's search and the caller of a module, when asked from ``before``: torch
-    calls its hooks from ``_call_impl`` or, in newer versions, from a function inside it."""
-    return _frames_to_call_impl(sys._getframe(1)) + 2
-
-
-def _frames_to_call_impl(frame: FrameType | None) -> int:
-    """How many frames there are from this one up to that in which torch calls a module, both counted."""
-    depth = 1
-    while frame is not None and frame.f_code is not torch.nn.Module._call_impl.__code__:
-        frame = frame.f_back
-        depth += 1
-    return depth

@@ -7,6 +7,8 @@ namespaces; nothing is listed by hand but the few functions that need another tr
 from __future__ import annotations
 
 import contextlib
+import gc
+import sys
 import types
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +22,13 @@ SKIP = 1
 """Asks about a tensor (shape, device, …) or handles objects: no numbers come out of it."""
 TRANSPARENT = 2
 """Made of other torch calls, which are the ones worth recording."""
+KERNEL = 3
+"""A kernel called by its name: recorded, unless code that answers kernels (``__torch_dispatch__``) passes it on."""
 
+
+EXCHANGED = 4
+"""A function that the program has put in the place of one of torch's, which shows it to a mode as if it were itself."""
+_FRAMES_TO_ASKER = 9
 
 Argument = tuple[int, str]
 """Position and name of an argument: callers may use either."""
@@ -164,7 +172,27 @@ class Names:
         in_place = short in _IN_PLACE_OPERATORS or (short.endswith("_") and not short.endswith("__"))
         hidden = _HIDDEN_MUTATION.get(name) or _hidden_arguments(short)
         mutates = in_place or bool(hidden) or _schema_mutates(function)
-        return Trait(name, RECORD, mutates, hidden, in_place=_in_place_position(function))
+        treatment = KERNEL if isinstance(function, torch._ops.OpOverload) else RECORD
+        return Trait(name, treatment, mutates, hidden, in_place=_in_place_position(function))
+
+    def who_asks(self, function: Any) -> Any:
+        """The function of torch's that is asking a mode, where that is another than the one it shows: it looks itself
+        up by its own name, under which the program may have put a function of its own that calls it. None where torch
+        shows the one that asks."""
+        frame: types.FrameType | None = sys._getframe(1)
+        for _ in range(_FRAMES_TO_ASKER):
+            if frame is None:
+                break
+            code = frame.f_code
+            if frame.f_globals.get(code.co_name) is function and code is not getattr(function, "__code__", None):
+                return self._made_of(code)
+            frame = frame.f_back
+        return None
+
+    def _made_of(self, code: types.CodeType) -> Any:
+        known = [one for one in self._names if isinstance(one, types.FunctionType) and one.__code__ is code]
+        others = [] if known else gc.get_referrers(code)
+        return next((one for one in known + others if isinstance(one, types.FunctionType)), None)
 
     def kernel(self, function: Any) -> Trait:
         """The trait of a kernel that is seen below autograd, where version counters have not been moved yet: its

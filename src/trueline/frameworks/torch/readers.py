@@ -18,10 +18,12 @@ import torch
 
 from trueline.frameworks.base import Notebook
 from trueline.frameworks.torch.fast import KNOWN_DTYPES, Known, copy_of, fast_looks
+from trueline.frameworks.torch.unseen import Unseen
 from trueline.numerics import cpu
 from trueline.numerics.layout import DESCRIPTOR, STATISTICS, collapse
 from trueline.records import Data
 from trueline.store.columns import Payload
+from trueline.store.interrupts import Latch, shielded
 
 SMALL_BYTES = 32 << 10
 """Up to this size a tensor is read at once: that costs less than to remember it."""
@@ -65,11 +67,11 @@ def reader_for(device: torch.device, notebook: Notebook, data: Data) -> Reader:
 
 
 def one_at_a_time(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Lets one thread of the program at a time into a reader; the background thread is not one of them."""
+    """Lets one thread of the program at a time into a reader, unseen; the background thread is not one of them."""
 
     @functools.wraps(method)
     def guarded(self: Any, *args: Any) -> Any:
-        with self.guard:
+        with self.guard, Unseen():
             return method(self, *args)
 
     return guarded
@@ -159,7 +161,7 @@ class Group:
 
     __slots__ = ("add", "begun", "changed", "done", "fetches", "holds", "release", "rows")
 
-    done: threading.Event
+    done: Latch
 
     def __init__(self) -> None:
         looks = fast_looks()
@@ -283,7 +285,7 @@ class CpuReader:
 
     def _begin_group(self) -> Group:
         group = Group()
-        group.done = threading.Event()
+        group.done = Latch()
         if self.queue is not None:
             self.queue.begin_group(group.rows)
         return group
@@ -298,24 +300,28 @@ class CpuReader:
     def settle(self, places: set[int]) -> None:
         for place in places:
             for group in list(self._sent):
-                if group.holds({place}):
-                    self._settle_sent(group, place)
-            for tensor, number in self._group.take(place):
-                self._read(tensor, number, KNOWN_DTYPES[tensor.dtype], tensor.is_contiguous())
+                if group.holds({place}) and not self._read_sent(group, place):
+                    group.done.wait()
+            self._read_waiting(place)
 
-    def _settle_sent(self, group: Group, place: int) -> None:
-        """Reads at once what the background thread has not begun with, and waits for what it has."""
+    @shielded
+    def _read_waiting(self, place: int) -> None:
+        for tensor, number in self._group.take(place):
+            self._read(tensor, number, KNOWN_DTYPES[tensor.dtype], tensor.is_contiguous())
+
+    @shielded
+    def _read_sent(self, group: Group, place: int) -> bool:
+        """Reads at once what waits of a storage in a group that the background thread has not begun with."""
         with self._lock:
             taken = [] if group.begun else group.take(place)
             for tensor, number in taken:
                 if number in group.fetches:
                     group.fetches[number].copy(tensor)
-        if not taken:
-            group.done.wait()
         for tensor, number in taken:
             self._chunk.read(tensor, number, KNOWN_DTYPES[tensor.dtype], tensor.is_contiguous(), payload=False)
             if self._chunk.full:
                 self._send_chunk()
+        return bool(taken)
 
     @one_at_a_time
     def settle_all(self) -> None:
@@ -325,17 +331,30 @@ class CpuReader:
 
     @one_at_a_time
     def launch(self) -> None:
-        if not self._group.rows:
-            return
+        if self._group.rows:
+            self._notebook.wait_for_room()
+            self._launch()
+
+    @shielded
+    def _launch(self) -> None:
         group, self._group = self._group, self._begin_group()
         payloads = None
         if self._keep:
-            payloads = []
-            for tensor, number in zip(group.tensors, group.numbers.tolist(), strict=True):
-                fetch = group.fetches[number] = Fetch(tensor)
-                payloads.append(Payload(number, KNOWN_DTYPES[tensor.dtype][0], tuple(tensor.shape), fetch))
+            changed = set(group.changed())  # ``_reduce`` will tell of them
+            payloads = [
+                self._payload(group, tensor, number)
+                for position, (tensor, number) in enumerate(zip(group.tensors, group.numbers.tolist(), strict=True))
+                if position not in changed
+            ]
         self._sent.append(group)
         self._notebook.hand_over(lambda: self._reduce(group), payloads, lambda: self._forget(group))
+
+    def _payload(self, group: Group, tensor: torch.Tensor, number: int) -> Payload:
+        """The bytes of a tensor, to be fetched later through a handle of our own: the program may give the tensor other
+        memory meanwhile, on a device even (``module.to("cuda")``)."""
+        with Unseen():
+            fetch = group.fetches[number] = Fetch(tensor.detach())
+        return Payload(number, KNOWN_DTYPES[tensor.dtype][0], tuple(tensor.shape), fetch)
 
     @one_at_a_time
     def end_step(self) -> None:
@@ -350,8 +369,13 @@ class CpuReader:
     @one_at_a_time
     def _send_chunk(self) -> None:
         if self._chunk.numbers:
-            chunk, self._chunk = self._chunk, self._begin_chunk()
-            self._notebook.hand_over(chunk.result, chunk.payloads)
+            self._notebook.wait_for_room()
+            self._hand_over_chunk()
+
+    @shielded
+    def _hand_over_chunk(self) -> None:
+        chunk, self._chunk = self._chunk, self._begin_chunk()
+        self._notebook.hand_over(chunk.result, chunk.payloads)
 
     def _reduce(self, group: Group) -> tuple[Any, Any]:
         with self._lock:
@@ -369,9 +393,9 @@ class CpuReader:
         return numbers[kept], rows[kept]
 
     def _forget(self, group: Group) -> None:
-        if not group.done.is_set():
+        if not group.done.is_open:
             group.release()
-            group.done.set()
+            group.done.open()
             self._sent.remove(group)
 
 

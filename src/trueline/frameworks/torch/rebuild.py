@@ -1,8 +1,9 @@
 """Makes a recorded call callable again: the function behind an API name, its arguments from their tree, its results by
 path.
 
-Names are looked up attribute by attribute from the ``torch`` module; nothing is evaluated. What cannot be had again
-(other ranks, objects that were not recorded) raises ``Unreplayable`` with the reason.
+Names are looked up in closed tables (``operators``, composites, dtypes, layouts); nothing is evaluated, and no
+attribute is taken because a file names it. What cannot be had again (other ranks, objects that were not recorded)
+raises ``Unreplayable`` with the reason.
 """
 
 from __future__ import annotations
@@ -19,13 +20,19 @@ import torch
 from trueline.dtypes import dtype_named
 from trueline.frameworks import values
 from trueline.frameworks.base import Bits, CannotExecute
+from trueline.frameworks.overrides import OwnOperators
+from trueline.frameworks.torch.operators import operator_named, registered
 from trueline.tree import Tree
 
-_CLOSED_ROOMS = {"distributed", "multiprocessing", "hub", "utils", "autograd", "jit", "serialization", "cuda"}
-_NO_FUNCTION = {"backward", "grad", "register_hook", "set_", "resize_", "data_ptr", "apply_", "map_", "record_stream"}
-"""What they do depends on more than their arguments, or reaches out of the call."""
+_COMPOSITES = "composite."
 _DEVICE = re.compile(r"(cpu|cuda|xpu|npu|mps|hpu|mtia|privateuseone)(:\d+)?")
-_CONSTANTS = {"torch.memory_format": torch.memory_format, "torch.layout": torch.layout}
+_DTYPES = {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
+_CONSTANTS = {
+    kind: {f"torch.{name}": value for name, value in vars(torch).items() if isinstance(value, one)}
+    for kind, one in {"torch.memory_format": torch.memory_format, "torch.layout": torch.layout}.items()
+}
+_PASSING = {"torch._C.Generator": re.compile(r"(<torch\._C\.Generator object at 0x[0-9a-f]+>)?")}
+"""Objects for which others stand in, with what is told of one: nothing by us, its address by other tools."""
 
 
 class Unreplayable(CannotExecute):
@@ -44,38 +51,24 @@ class Setting:
 CPU = torch.device("cpu")
 
 
-def resolve(api: str) -> Callable[..., Any]:
-    """The function behind an API name such as ``torch.Tensor.add`` or ``torch.Tensor.T`` (a property)."""
-    parts = api.split(".")
-    if parts[0] == "composite":
+def resolve(api: str, own: OwnOperators | None = None) -> Callable[..., Any]:
+    """The function behind an API name such as ``torch.Tensor.add`` or ``torch.Tensor.T`` (a property); ``own`` are the
+    operators that somebody named for this command."""
+    if api.startswith(_COMPOSITES):
         return _composite(api)
-    if parts[0] != "torch" or len(parts) < 2:
-        raise Unreplayable(f"{api} is not a function of torch")
-    if parts[1] in _CLOSED_ROOMS:
-        raise Unreplayable(f"torch.{parts[1]} reaches beyond this process or this call")
-    if parts[-1] == "__get__":
-        parts = parts[:-1]
-    if parts[-1] in _NO_FUNCTION:
-        raise Unreplayable("it is no function of its arguments alone")
-    found: Any = torch
-    for part in parts[1:]:
-        try:
-            found = getattr(found, part)
-        except (AttributeError, ImportError):
-            raise Unreplayable(f"this torch has no {api}") from None
-    if callable(found):
-        return found  # type: ignore[no-any-return]
-    if hasattr(found, "__get__"):
-        name = parts[-1]
-        return lambda tensor: getattr(tensor, name)
-    raise Unreplayable(f"{api} cannot be called")
+    found = operator_named(api)
+    if found is None and own:
+        found = own.named(api) or registered(api)
+    if found is None:
+        raise Unreplayable(f"no operator: torch {torch.__version__} declares no {api}")
+    return found
 
 
 def _composite(api: str) -> Callable[..., Any]:
     # Imported here: most processes never translate a call of another framework.
     from trueline.frameworks.torch.composites import composite_named
 
-    found = composite_named(api.partition(".")[2])
+    found = composite_named(api.removeprefix(_COMPOSITES))
     if found is None:
         raise Unreplayable(f"there is no {api}")
     return found
@@ -101,12 +94,10 @@ class TorchMaker:
         return self.setting.device
 
     def thing(self, kind: str, text: str) -> Any:
-        if kind == "torch._C.Generator":
+        if kind in _PASSING and _PASSING[kind].fullmatch(text):
             return None  # the default generator stands in for it: it is seeded before every execution
-        if kind in _CONSTANTS:
-            found = getattr(torch, text.rpartition(".")[2], None)
-            if isinstance(found, _CONSTANTS[kind]):
-                return found
+        if text in _CONSTANTS.get(kind, ()):
+            return _CONSTANTS[kind][text]
         raise Unreplayable(f"an argument of type {kind} was not recorded in full")
 
 
@@ -118,8 +109,8 @@ def rebuild(tree: Tree, leaf: Callable[[int], torch.Tensor], setting: Setting) -
 @cache
 def torch_dtype(name: str) -> torch.dtype:
     """The dtype of a name, with or without ``torch.``."""
-    found = getattr(torch, name.rpartition(".")[2], None)
-    if not isinstance(found, torch.dtype):
+    found = _DTYPES.get(name.rpartition(".")[2])
+    if found is None:
         raise Unreplayable(f"this torch has no dtype {name}")
     return found
 

@@ -1,11 +1,16 @@
-"""Finds the functions that need a splice: collectives, and functions made by torch.compile."""
+"""Finds the functions that need a splice: collectives, functions made by torch.compile, and the ways into everything
+that takes a program apart instead of running it: compilers, exporters, tracers. Which of them there are depends on the
+version of torch, and on what the program has imported."""
 
 from __future__ import annotations
 
 import gc
 import sys
 import types
+from functools import reduce
 from typing import Any
+
+import torch
 
 _COLLECTIVES = (
     "all_reduce",
@@ -33,12 +38,60 @@ POINT_TO_POINT = frozenset({"isend", "irecv"})
 _WRAPPERS = frozenset({"compile_wrapper", "_fn"})
 """What torch calls the inside of a compiled function, newest name first."""
 
+COLLECTIVES = "torch.distributed.distributed_c10d"
+COMPILER = "torch._dynamo.eval_frame"
+TRACERS: dict[str, tuple[str, ...]] = {
+    "torch.jit._trace": ("trace", "trace_module", "_get_trace_graph"),
+    "torch.jit._script": ("script",),
+    "torch.fx._symbolic_trace": ("Tracer.trace",),
+    "torch.fx.experimental.proxy_tensor": ("_MakefxTracer.trace", "dispatch_trace"),
+    "torch.export": ("export", "export_for_training", "draft_export"),
+    "torch.export._trace": ("_export", "_export_for_training"),
+    "torch.export.exported_program": ("ExportedProgram.run_decompositions", "ExportedProgram.module"),
+    "torch.onnx": ("export",),
+    "torch.onnx.utils": ("export", "_export"),
+    "torch._functorch.aot_autograd": (
+        "aot_export_module", "aot_export_joint_simple", "aot_export_joint_with_descriptors", "aot_module_simplified",
+        "aot_compile_joint_with_descriptors", "create_aot_dispatcher_function", "create_aot_state",
+    ),
+    "torch._inductor.compile_fx": ("compile_fx", "compile_fx_aot"),
+}  # fmt: skip
+"""Where a program is taken apart: our modes would become a part of what is made of it."""
+LATE = frozenset({COLLECTIVES, COMPILER, *TRACERS})
+"""Modules in which something is looked for; a program may import them at any time."""
+
+
+def is_there(module: str) -> bool:
+    """Whether the program has imported a module, all of it."""
+    found = sys.modules.get(module)
+    return found is not None and not getattr(getattr(found, "__spec__", None), "_initializing", False)
+
 
 def collectives() -> list[types.FunctionType]:
     """The collectives of torch.distributed, if the program uses it at all."""
-    module = sys.modules.get("torch.distributed.distributed_c10d")
-    found = (getattr(module, name, None) for name in _COLLECTIVES)
+    return _functions(COLLECTIVES, _COLLECTIVES)
+
+
+def backwards() -> list[types.FunctionType]:
+    """The function in which every backward that a program asks for begins, given its roots; older versions of torch
+    have none for all of them."""
+    place = "torch.autograd.graph"
+    return _functions(place, ("_engine_run_backward",)) or _functions("torch.autograd", ("backward", "grad"))
+
+
+def tracers(module: str) -> list[types.FunctionType]:
+    """The ways into what takes a program apart that lie in this module."""
+    return _functions(module, TRACERS.get(module, ()))
+
+
+def _functions(module: str, names: tuple[str, ...]) -> list[types.FunctionType]:
+    there = sys.modules.get(module)
+    found: list[Any] = [_at(there, name.split(".")) for name in names]
     return [function for function in found if isinstance(function, types.FunctionType)]
+
+
+def _at(owner: Any, path: list[str]) -> Any:
+    return reduce(lambda found, part: getattr(found, part, None), path, owner)
 
 
 def compiled_functions() -> list[types.FunctionType]:
@@ -54,10 +107,11 @@ def compiled_functions() -> list[types.FunctionType]:
 
 
 def compiled_modules() -> list[types.FunctionType]:
-    """The way into every module made by torch.compile."""
-    module = sys.modules.get("torch._dynamo.eval_frame")
-    call = vars(getattr(module, "OptimizedModule", object)).get("__call__")
-    return [call] if isinstance(call, types.FunctionType) else []
+    """The way into every module made by torch.compile, if they have one of their own: those of torch 2.4 are called as
+    all modules are, and go on to a compiled function."""
+    kind = _at(sys.modules.get(COMPILER), ["OptimizedModule"])
+    own = vars(kind).get("__call__") if isinstance(kind, type) else None
+    return [own] if isinstance(own, types.FunctionType) else []
 
 
 def is_compiled(item: Any) -> bool:
@@ -69,12 +123,36 @@ def is_compiled(item: Any) -> bool:
     )
 
 
+def compiled_module(function: Any) -> Any:
+    """The module whose call was compiled in its place (``module.compile()``); None where it was something else."""
+    owner = getattr(function.__dict__.get("_torchdynamo_orig_callable"), "__self__", None)
+    return owner if isinstance(owner, torch.nn.Module) else None
+
+
 def compiler() -> types.FunctionType | None:
     """The function through which torch.compile makes a compiled function."""
-    module = sys.modules.get("torch._dynamo.eval_frame")
-    context = getattr(module, "_TorchDynamoContext", None)
+    context = getattr(sys.modules.get(COMPILER), "_TorchDynamoContext", None)
     return None if context is None else context.__call__
+
+
+def exporter() -> types.FunctionType | None:
+    """The function of the compiler that gives one which makes a graph when it is called."""
+    found = _functions(COMPILER, ("export",))
+    return found[0] if found else None
+
+
+def is_compiled_backward(kind: Any) -> bool:
+    """Whether a custom autograd.Function is one that the compiler made: its backward may be compiled when it first
+    runs."""
+    return hasattr(kind, "compiled_bw") and hasattr(kind, "_aot_id")
 
 
 def compiled_name(function: Any) -> str:
     return str(getattr(function, "__qualname__", "region")).replace("<locals>.", "")
+
+
+def hide_from_compiler(codes: list[types.CodeType]) -> None:
+    """Has the compiler leave these alone when it comes across them as it runs a program."""
+    skip: Any = _at(sys.modules.get("torch._C._dynamo"), ["eval_frame", "skip_code"])
+    for code in codes if skip is not None else ():
+        skip(code)

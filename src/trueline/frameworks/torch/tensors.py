@@ -22,15 +22,22 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from trueline.dtypes import DTYPES
 from trueline.frameworks.base import Notebook, Scope
 from trueline.frameworks.torch.fast import KNOWN_DTYPES, Known, fast_looks
 from trueline.frameworks.torch.flatten import PLAIN_TENSORS
 from trueline.frameworks.torch.readers import Reader, reader_for
+from trueline.frameworks.torch.unseen import Unseen, storage_of, told, unseen
 from trueline.records import Data
 
 _EXACT = frozenset(getattr(torch, name) for name, row in DTYPES.items() if row.is_exact and hasattr(torch, name))
+
+MOST_OVERLAID = 1 << 31
+OFTEN = 8
+"""A tensor of more bytes than this is not read where it is made of so many times fewer that lie in memory: one that was
+expanded without end would be read without end."""
 
 Look = tuple[int, int]
 """The number of a tensor and the number of its layout."""
@@ -95,7 +102,14 @@ class TensorDesk:
 
     def before_change(self, tensors: list[torch.Tensor]) -> None:
         """To be called with the tensors that a call is about to change."""
-        places = self._places(tensors)
+        self.settle_places(self._places(tensors))
+
+    def places(self, tensors: list[torch.Tensor]) -> set[int]:
+        """The storages of these tensors, to be given to ``settle_places``; nothing is held by them."""
+        return self._places(tensors)
+
+    def settle_places(self, places: set[int]) -> None:
+        """Reads what waits of these storages, and comes back when it is read."""
         for reader in self._readers.values():
             held = reader.held(places)
             if held:
@@ -129,15 +143,14 @@ class TensorDesk:
         self._seen.clear()
         self._contents.clear()
         self._writes.clear()
-        for reference in self._storages.values():
-            torch.UntypedStorage._free_weak_ref(reference)
-        self._storages.clear()
+        while self._storages:  # each is out before it is freed: a signal may end this, and twice would be fatal
+            torch.UntypedStorage._free_weak_ref(self._storages.popitem()[1])
 
     def _places(self, tensors: list[torch.Tensor]) -> set[int]:
         places = set()
         for tensor in tensors:
             try:
-                places.add(tensor.untyped_storage()._cdata)
+                places.add(storage_of(tensor)._cdata)
             except Exception:  # without storage nothing was queued
                 continue
         return places
@@ -187,7 +200,7 @@ class TensorDesk:
 
     def _queue(self, tensor: torch.Tensor, number: int, place: int, known: Known, contiguous: bool) -> None:
         if tensor.is_conj() or tensor.is_neg():  # what lies in memory is not what the tensor holds
-            with torch._C._DisableTorchDispatch(), torch.no_grad():
+            with Unseen():
                 tensor = tensor.detach().resolve_conj().resolve_neg()
             contiguous = tensor.is_contiguous()
         if self.looker is not None:
@@ -197,7 +210,8 @@ class TensorDesk:
     def _reader(self, device: torch.device) -> Reader:
         reader = self._readers.get(device)
         if reader is None:
-            reader = self._readers[device] = reader_for(device, self._notebook, self._scope.data)
+            with Unseen():
+                reader = self._readers[device] = reader_for(device, self._notebook, self._scope.data)
             if self.looker is not None and self._scope.data is Data.TENSORS:
                 self.looker.others_queued = True  # bytes that are being copied wait, although their group has gone
         return reader
@@ -214,17 +228,18 @@ class TensorDesk:
             lambda: [str(dtype).rpartition(".")[2], list(shape), list(strides), str(device), int(requires_grad)],
         )
 
+    @unseen
     def _look_odd(self, tensor: torch.Tensor) -> Look:
         """Everything that is not a plain dense tensor: read what is inside it, or say why not."""
         inner = _inside(tensor)
         if inner is not None:
             return self.look(inner)
         number = self._notebook.next_tensor()
-        shape, strides = _shape_of(tensor), ()
+        shape, dtype, device = _shape_of(tensor), str(told(tensor, "dtype")), str(told(tensor, "device"))
         layout = self._notebook.define(
             "layouts",
-            (type(tensor), tensor.dtype, shape, str(tensor.device)),
-            lambda: [str(tensor.dtype).rpartition(".")[2], list(shape), list(strides), str(tensor.device), 0],
+            (type(tensor), dtype, shape, device),
+            lambda: [dtype.rpartition(".")[2], list(shape), [], device, 0],
         )
         if not self._structure_only:
             reason = _why_odd(tensor)
@@ -234,40 +249,95 @@ class TensorDesk:
 
 
 def _inside(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The plain tensor behind a subclass or an inference tensor, None where there is no single one."""
-    local = getattr(tensor, "_local_tensor", None)  # DTensor: what this rank holds
-    if isinstance(local, torch.Tensor) and type(local) in PLAIN_TENSORS:
+    """The plain tensor behind a subclass or an inference tensor, None where there is no single one; to be asked unseen.
+    What holds others, or none, has no memory of its own, and neither have the tensors of a transform or a tracer."""
+    if type(tensor) in PLAIN_TENSORS:  # an inference tensor: nobody can say later that it is still the same
+        return _normal_clone(tensor) if _is_dense(tensor) and tensor.is_inference() and _read(tensor) else None
+    local = _local_part(tensor)
+    if local is not None or _is_wrapper(tensor) or not _is_dense(tensor):
         return local
-    if tensor.layout is not torch.strided or tensor.is_nested or tensor.device.type == "meta" or tensor.is_quantized:
+    try:
+        plain = torch.Tensor.as_subclass(tensor, torch.Tensor)
+    except Exception:
         return None
-    if tensor.is_inference():  # has no version counter, so nobody can say later that it is still the same
-        return None if type(tensor) not in PLAIN_TENSORS else _normal_clone(tensor)
-    if type(tensor) not in PLAIN_TENSORS and not torch.utils._python_dispatch.is_traceable_wrapper_subclass(tensor):
-        try:
-            plain = tensor.as_subclass(torch.Tensor)
-        except Exception:
-            return None
-        return plain if type(plain) in PLAIN_TENSORS else None
-    return None
+    if type(plain) not in PLAIN_TENSORS or not _read(plain):
+        return None
+    return _normal_clone(plain) if plain.is_inference() else plain
+
+
+def likeness(tensor: torch.Tensor) -> torch.Tensor:
+    """What can be held in the place of a tensor of a subclass, and says the same when it is looked at: what is read of
+    it, or an empty one of its kind; to be asked unseen."""
+    inner = _inside(tensor)
+    if inner is not None or not _is_wrapper(tensor):
+        return tensor if inner is None else inner
+    try:
+        return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined,no-any-return]
+            type(tensor),
+            _shape_of(tensor),
+            dtype=told(tensor, "dtype"),
+            layout=told(tensor, "layout"),
+            device=told(tensor, "device"),
+        )
+    except Exception:
+        return tensor
+
+
+def _local_part(tensor: torch.Tensor) -> torch.Tensor | None:
+    """What this rank holds of a tensor of torch.distributed."""
+    if not any(kind.__module__.startswith("torch.distributed") for kind in type(tensor).__mro__):
+        return None
+    local = getattr(tensor, "_local_tensor", None)
+    return local if type(local) in PLAIN_TENSORS else None
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    return (
+        told(tensor, "layout") is torch.strided
+        and told(tensor, "device").type != "meta"
+        and not told(tensor, "is_nested")
+        and not told(tensor, "is_quantized")
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    )
+
+
+def _is_wrapper(tensor: torch.Tensor) -> bool:
+    """Whether a subclass answers kernels itself and holds its elements elsewhere, or nowhere."""
+    if type(tensor).__torch_dispatch__ is torch.Tensor.__torch_dispatch__:
+        return False
+    if isinstance(tensor, FakeTensor):  # torch warns whoever asks for its address
+        return True
+    try:
+        return torch._C.TensorBase.data_ptr(tensor) == 0 and torch._C.TensorBase.numel(tensor) > 0
+    except RuntimeError:  # it has no address that could be given
+        return True
+
+
+def _read(tensor: torch.Tensor) -> bool:
+    """Whether a dense tensor can be read."""
+    return told(tensor, "dtype") in KNOWN_DTYPES and _has_memory(tensor, tensor.untyped_storage())
 
 
 def _version(tensor: torch.Tensor) -> int:
     try:
-        return tensor._version
+        return int(told(tensor, "_version"))
     except RuntimeError:  # inference tensors have none
         return -1
 
 
 def _normal_clone(tensor: torch.Tensor) -> torch.Tensor:
-    with torch.inference_mode(False), torch.no_grad():
+    with torch.inference_mode(False), Unseen():
         return tensor.clone()
 
 
 def _has_memory(tensor: torch.Tensor, storage: torch.UntypedStorage) -> bool:
-    """Whether every element lies inside the storage: a storage can be emptied under a tensor, and some have none."""
+    """Whether every element lies inside the storage: a storage can be emptied under a tensor, and some have none; and
+    whether they are not far more than lie in it."""
     numel = tensor.numel()
     if numel == 0:
         return True
+    if _is_overlaid(tensor, storage):
+        return False
     extent = numel
     if not tensor.is_contiguous():
         extent = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
@@ -275,22 +345,32 @@ def _has_memory(tensor: torch.Tensor, storage: torch.UntypedStorage) -> bool:
     return tensor.data_ptr() != 0 and bool(needed <= storage.nbytes())
 
 
+def _is_overlaid(tensor: torch.Tensor, storage: torch.UntypedStorage) -> bool:
+    size = tensor.numel() * tensor.element_size()
+    return size > MOST_OVERLAID and size > OFTEN * storage.nbytes()
+
+
 def _shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
     try:
-        return tuple(int(size) for size in tensor.shape)
+        return tuple(int(size) for size in told(tensor, "shape"))
     except Exception:  # nested tensors have no single shape
         return ()
 
 
 def _why_odd(tensor: torch.Tensor) -> str:
-    if tensor.device.type == "meta":
+    dtype, layout = told(tensor, "dtype"), told(tensor, "layout")
+    if told(tensor, "device").type == "meta":
         return "meta tensors have no content"
-    if tensor.is_nested:
+    if told(tensor, "is_nested"):
         return "nested tensors are not read"
-    if tensor.layout is not torch.strided:
-        return f"layout {tensor.layout} is not read"
-    if tensor.dtype not in KNOWN_DTYPES:
-        return f"dtype {tensor.dtype} is not read"
-    if type(tensor) in PLAIN_TENSORS:
-        return "its memory was given back, or it never had any"
-    return f"tensor subclass {type(tensor).__name__} is not read"
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return "tensors inside of a torch.func transform are not read"
+    if layout is not torch.strided:
+        return f"layout {layout} is not read"
+    if dtype not in KNOWN_DTYPES:
+        return f"dtype {dtype} is not read"
+    if type(tensor) not in PLAIN_TENSORS:
+        return f"tensor subclass {type(tensor).__name__} is not read"
+    if _is_overlaid(tensor, storage_of(tensor)):
+        return "expanded tensors of many times the size of their memory are not read"
+    return "its memory was given back, or it never had any"

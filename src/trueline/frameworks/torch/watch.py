@@ -6,6 +6,7 @@ Nothing here patches torch; ``doors.py`` opens the ways by which calls arrive.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,10 +18,19 @@ from trueline.frameworks.torch.calls import fast_calls, recorder_for
 from trueline.frameworks.torch.flatten import flatten
 from trueline.frameworks.torch.graph import border_of, input_edges
 from trueline.frameworks.torch.names import Trait, hidden_leaves, may_change
-from trueline.frameworks.torch.opencalls import OpenCall, thread_state
+from trueline.frameworks.torch.opencalls import (
+    API,
+    Closing,
+    OpenCall,
+    made_between,
+    open_again,
+    recomputing,
+    thread_state,
+)  # fmt: skip
 from trueline.frameworks.torch.selection import Selection
 from trueline.frameworks.torch.stacks import torch_stacks
-from trueline.frameworks.torch.tensors import TensorDesk
+from trueline.frameworks.torch.tensors import TensorDesk, likeness
+from trueline.frameworks.torch.unseen import Unseen, told, unseen
 from trueline.frameworks.trees import Trees
 from trueline.records import Level, Role
 from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, ROLES
@@ -28,13 +38,14 @@ from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, ROLES
 _next_sequence = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 _grad_enabled = torch.is_grad_enabled
 _graph_task = torch._C._current_graph_task_id
-NoTorchFunction = torch._C.DisableTorchFunction
+_kernel_depth = torch._C._len_torch_dispatch_stack
 
+OUTLIVED = "calls that were still running when the recording ended"
 HELD_CALLS = 512
 """Rows of calls that are collected before they go to the writer."""
 
 INPUT, OUTPUT, PARAMETER = (ROLES.index(role) for role in (Role.INPUT, Role.OUTPUT, Role.PARAMETER))
-API, MODULE, KERNEL = (LEVELS.index(level) for level in (Level.API, Level.MODULE, Level.KERNEL))
+MODULE, KERNEL = (LEVELS.index(level) for level in (Level.MODULE, Level.KERNEL))
 
 
 class Watch(OptimizerScope):
@@ -66,8 +77,11 @@ class Watch(OptimizerScope):
         self._in_backward = self._contexts["backward"]
         self.backwards: list[BackwardWatch] = []
         self._looking = False
+        self._read_after = -1
+        self._settle_then = False
+        """The backward after which what waits is read, and whether it is waited for."""
         self._flatten = flatten if self.fast is None else self.fast.flatten
-        self._frames_to_api = 4 if self.fast is None else 3  # the mode of the extension has no frame
+        self._frames_to_api = 5 if self.fast is None else 4  # the mode of the extension has no frame
         self.recorder = recorder_for(
             self,
             self.fast,
@@ -102,49 +116,56 @@ class Watch(OptimizerScope):
 
     def call(self, trait: Trait, function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None) -> Any:
         """Makes a call and records it. Faults of ours never reach the caller."""
+        return made_between(self.opened(trait, args, kwargs, self._frames_to_api), function, args, kwargs)
+
+    def opened(self, trait: Trait, args: Any, kwargs: dict[str, Any] | None, frames: int = 3) -> Closing | None:
+        """Opens a call that is about to be made, and gives what closes it; None where nothing is to be done then. So
+        many ``frames`` up, counted from ``begin``, the program made the call."""
         if not self._looking:  # a thread that outlives the capture still has the mode on
-            return function(*args, **kwargs) if kwargs else function(*args)
+            return None
         try:
-            call = self.begin(API, trait, args, kwargs, self._frames_to_api)
+            call = self.begin(API, trait, args, kwargs, frames)
         except Exception as error:
             self.notebook.trouble(error)
             call = None
         if call is None:
-            return self.call_unrecorded(trait, function, args, kwargs)
-        state = self.state
-        state.open += 1
-        try:
-            result = function(*args, **kwargs) if kwargs else function(*args)
-        except BaseException as error:
+            return self.opened_unrecorded(trait, args, kwargs)
+        self.state.open += 1
+        return partial(self._closed, call)
+
+    def _closed(self, call: OpenCall, result: Any, error: BaseException | None) -> None:
+        self.state.open -= 1
+        if error is None:
+            self.ended(call, result)
+        else:
             self.abort(call, error)
-            raise
-        finally:
-            state.open -= 1
-        try:
-            self.end(call, result)
-        except Exception as error:
-            self.notebook.trouble(error)
-        return result
 
     def call_unrecorded(
         self, trait: Trait, function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None
     ) -> Any:
-        """Makes a call that is not wanted; tensors that it may change are read before, where they still wait for it."""
+        """Makes a call that is not wanted."""
+        return made_between(self.opened_unrecorded(trait, args, kwargs), function, args, kwargs)
+
+    def opened_unrecorded(self, trait: Trait, args: Any, kwargs: dict[str, Any] | None) -> Closing | None:
+        """As ``opened``, for a call that is not wanted: tensors that it may change are read before, where they still
+        wait for it."""
         if not may_change(trait, args, kwargs):
-            return function(*args, **kwargs) if kwargs else function(*args)
+            return None
         leaves: list[torch.Tensor] = []
         try:
-            self._flatten((args, kwargs), leaves)
-            self.desk.before_change(leaves)
+            with Unseen():
+                self._flatten((args, kwargs), leaves)
+                self.desk.before_change(leaves)
         except Exception as error:
             self.notebook.trouble(error)
+        return partial(self._closed_unrecorded, leaves)
+
+    def _closed_unrecorded(self, leaves: list[torch.Tensor], result: Any, error: BaseException | None) -> None:
         try:
-            return function(*args, **kwargs) if kwargs else function(*args)
-        finally:
-            try:
+            with Unseen():
                 self.desk.changed(leaves)
-            except Exception as error:
-                self.notebook.trouble(error)
+        except Exception as trouble:
+            self.notebook.trouble(trouble)
 
     def call_outside(
         self,
@@ -155,13 +176,13 @@ class Watch(OptimizerScope):
         *,
         skip_first: bool = False,
         wait: bool = False,
+        frames: int = 4,
     ) -> Any:
         """Like ``call``, for functions that are entered with the modes on; they stay on inside. ``wait`` asks to
-        wait for a result that comes later before it is read."""
+        wait for a result that comes later before it is read. So many ``frames`` up the program made the call."""
         call = None
         try:
-            with NoTorchFunction():
-                call = self.begin(API, trait, args[1:] if skip_first else args, kwargs, 5)
+            call = self.begin(API, trait, args[1:] if skip_first else args, kwargs, frames + 1)
         except Exception as error:
             self.notebook.trouble(error)
         if call is None:
@@ -173,12 +194,22 @@ class Watch(OptimizerScope):
             raise
         if wait and hasattr(result, "wait"):
             result.wait()
+        self.ended(call, result)
+        return result
+
+    def ended(self, call: OpenCall, result: Any) -> None:
+        """As ``end``; faults of ours never reach the caller."""
+        if not self._looking:
+            self.outlived()
+            return
         try:
-            with NoTorchFunction():
-                self.end(call, result)
+            self.end(call, result)
         except Exception as error:
             self.notebook.trouble(error)
-        return result
+
+    def outlived(self) -> None:
+        """A call of another thread was still running when the looking ended: nobody would take what is seen of it."""
+        self.notebook.tally.miss(OUTLIVED)
 
     def kernel(self, trait: Trait, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Runs and records one kernel, seen below autograd."""
@@ -189,10 +220,7 @@ class Watch(OptimizerScope):
             self.notebook.trouble(error)
         result = function(*args, **kwargs)
         if call is not None:
-            try:
-                self.end(call, result)
-            except Exception as error:
-                self.notebook.trouble(error)
+            self.ended(call, result)
         return result
 
     def begin(
@@ -205,6 +233,20 @@ class Watch(OptimizerScope):
         parameters: dict[str, torch.Tensor] | None = None,
     ) -> OpenCall | None:
         """Writes down what goes in; None where this call is not wanted."""
+        grad = _grad_enabled()
+        with Unseen():
+            return self._begin(level, trait, args, kwargs, skip + 1, parameters, grad)
+
+    def _begin(
+        self,
+        level: int,
+        trait: Trait,
+        args: Any,
+        kwargs: dict[str, Any] | None,
+        skip: int,
+        parameters: dict[str, torch.Tensor] | None,
+        grad: bool,
+    ) -> OpenCall | None:
         notebook, state = self.notebook, self.state
         if trait.step != self._epoch:
             trait.step, trait.count = self._epoch, 0
@@ -241,7 +283,7 @@ class Watch(OptimizerScope):
         if call.mutates:
             call.hidden = hidden_leaves(trait, args, kwargs, leaves)
             call.versions = self.desk.versions(leaves)
-            if self._backward_wanted and _grad_enabled():
+            if self._backward_wanted and grad:
                 call.edges = input_edges(leaves)  # as they are before the change
             self.desk.before_change(_may_change(trait, leaves, kwargs))
         call.first_sequence = _next_sequence()
@@ -253,6 +295,11 @@ class Watch(OptimizerScope):
 
     def end(self, call: OpenCall, result: Any) -> None:
         """Writes down what came out."""
+        grad = _grad_enabled()
+        with Unseen():
+            self._end(call, result, grad)
+
+    def _end(self, call: OpenCall, result: Any, grad: bool) -> None:
         inputs = call.inputs
         outputs: list[torch.Tensor] = []
         key: Any = self._flatten(result, outputs)
@@ -271,10 +318,10 @@ class Watch(OptimizerScope):
         self._write(call, tree, NONE)
         if self._many_rows():
             self.notebook.hand_over()
-        if self._backward_wanted and call.level != KERNEL and _grad_enabled():
+        if self._backward_wanted and call.level != KERNEL and grad:
             edges = call.edges
             for tensor in outputs:
-                if tensor.requires_grad:
+                if told(tensor, "requires_grad"):
                     if edges is None:
                         edges = input_edges(inputs)
                     self._watch_backward(call, tree, outputs[:returned] if returned else outputs, first, edges)
@@ -291,6 +338,7 @@ class Watch(OptimizerScope):
         except Exception as trouble:
             self.notebook.trouble(trouble)
 
+    @unseen
     def end_step(self) -> None:
         """Closes a step: gradients that never came, tensors that wait."""
         for backward in self.backwards:
@@ -305,31 +353,48 @@ class Watch(OptimizerScope):
 
     def backward_context(self) -> int:
         """The context of a call that is made while a backward runs."""
-        return self._contexts["recompute" if _recomputing() else "backward"]
+        return self._contexts["recompute" if recomputing() else "backward"]
 
     def read_after_backward(self) -> None:
         """Has what waits read when the backward that is running ends: before other gradients are added to those that it
         made, or mixed with those of other processes."""
         torch.autograd.Variable._execution_engine.queue_callback(self._backward_ended)
 
+    def stand_in(self, gradient: torch.Tensor) -> torch.Tensor:
+        """What to keep of a gradient that is to become that of a parameter. Autograd gives one away if nobody else has
+        it, and a copy if somebody has: so we keep another tensor for the same memory. What lies there may be changed
+        unseen once the backward has ended (the next one adds to it), so it is read by then. In CPU memory, where that
+        would take the program's time, the copy is cheaper, unless there is somebody who sees it."""
+        in_memory, is_odd = told(gradient, "device").type == "cpu", type(gradient) is not torch.Tensor
+        if in_memory and not is_odd and not _kernel_depth():
+            return gradient
+        self._settle_then |= in_memory
+        task = _graph_task()
+        if task not in (-1, self._read_after):
+            self._read_after = task
+            self.read_after_backward()
+        with Unseen():
+            return likeness(gradient) if is_odd else gradient.detach()
+
     def _backward_ended(self) -> None:
         try:
-            with NoTorchFunction():
-                self.desk.launch()
+            settle, self._settle_then = self._settle_then, False
+            with Unseen():
+                (self.desk.settle if settle else self.desk.launch)()
         except Exception as error:
             self.notebook.trouble(error)
 
     def raised_inside(self, *fields: Any) -> None:
-        """A call raised; ``fields`` are those of ``_open_again``, the visits and the error."""
+        """A call raised; ``fields`` are those of ``open_again``, the visits and the error."""
         *known, visits, error = fields
-        call = _open_again(*known)
+        call = open_again(*known)
         call.visits = visits
         self.abort(call, error)
 
     def watch_backward(self, *fields: Any) -> None:
         """Watches the backward of a call that added many nodes, or changed a view."""
         *known, inputs, first_sequence, result, outputs, mutates, edges = fields
-        call = _open_again(*known)
+        call = open_again(*known)
         call.inputs, call.mutates, call.first_sequence = inputs, bool(mutates), first_sequence
         self._watch_backward(call, result, outputs, len(inputs), input_edges(inputs) if edges is None else edges)
 
@@ -383,28 +448,8 @@ class Watch(OptimizerScope):
                 self.backwards.append(watch)
 
 
-def _open_again(number: int, trait: Trait, nth: int, module: int, context: int, stack: int, tree: int) -> OpenCall:
-    """What is known of a call that the extension has begun."""
-    call = OpenCall()
-    call.number, call.level, call.trait, call.nth = number, API, trait, nth
-    call.module, call.context, call.stack, call.tree = module, context, stack, tree
-    return call
-
-
 def _may_change(trait: Trait, leaves: list[torch.Tensor], kwargs: dict[str, Any] | None) -> list[torch.Tensor]:
     """The tensors that a call might change: for most in-place calls the first one, but lists and out= can be any."""
     if kwargs and kwargs.get("out") is not None:
         return leaves
     return leaves[:1] if trait.first_only else leaves
-
-
-def _recomputing() -> bool:
-    """Whether activation checkpointing is running the forward again."""
-    import sys
-
-    frame = sys._getframe(2)
-    while frame is not None:
-        if frame.f_code.co_filename.endswith("checkpoint.py") and "torch" in frame.f_code.co_filename:
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False

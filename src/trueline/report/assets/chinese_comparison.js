@@ -130,9 +130,6 @@ Object.assign(CHINESE, {
   "the candidate is {n} away from the gold": "待测一侧与金标准相距 {n}",
   "the reference {n}": "标杆一侧 {n}",
   "the server did not answer": "服务器没有回答",
-  "victim": "受害",
-  "victim of an earlier error": "受先前误差影响",
-  "victims": "受害",
   "where is the error?": "误差在哪里？",
   "where its error is": "它的误差在哪里",
   "worst error": "最大误差",
@@ -145,5 +142,5 @@ Object.assign(CHINESE, {
   "{some} of {all} differ": "{all} 块中 {some} 块不同",
   "{time} on {host}": "{time}，{host}",
   "{word}; worst: {times} the limit": "{word}；最差为上限的 {times}",
-  "✕ failed, ! to look at, ~ victims only, ✓ passed; select one to filter the calls": "✕ 失败，! 值得一看，~ 仅受影响，✓ 通过；选择一个以筛选调用",
+  "✕ failed, ! to look at, ~ only follow from the origin, ✓ passed; select one to filter the calls": "✕ 失败，! 值得一看，~ 仅由根源引起，✓ 通过；选择一个以筛选调用",
 });

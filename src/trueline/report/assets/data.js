@@ -2,7 +2,7 @@
 
 const KIND = { PASS: 0, NONE: 1, VICTIM: 2, WARN: 3, FAIL: 4, ORIGIN: 5 };
 const KIND_CLASS = ["pass", "none", "victim", "warn", "fail", "origin"];
-const KIND_WORD = [say("pass"), say("not compared"), say("victim"), say("warn"), say("fail"), say("origin")];
+const KIND_WORD = [say("pass"), say("not compared"), say("follows"), say("warn"), say("fail"), say("origin")];
 
 const { step, rank, verdict, inherited, backward, index, alone } = columns;
 const ALONE = { BOTH: 0, CANDIDATE: 1, REFERENCE: 2 };
@@ -13,13 +13,13 @@ const apis = data.names.api, modules = data.names.module, sources = data.names.s
 const kind = new Uint8Array(count);
 for (let i = 0; i < count; i++) {
   if (i === head.position) kind[i] = KIND.ORIGIN;
-  else if (verdict[i] >= 3) kind[i] = inherited[i] ? KIND.VICTIM : KIND.FAIL;
+  else if (verdict[i] >= 3) kind[i] = KIND.FAIL;
   else if (inherited[i]) kind[i] = KIND.VICTIM;
   else kind[i] = verdict[i] === 2 ? KIND.NONE : verdict[i] === 1 ? KIND.WARN : KIND.PASS;
 }
 
 // Where the Runs part without a fault (a warning), the origin is marked but not called bad.
-function isBad(i) { return verdict[i] >= 3 && !inherited[i]; }
+function isBad(i) { return verdict[i] >= 3; }
 function classOf(i) { return KIND_CLASS[kind[i]] + (kind[i] === KIND.ORIGIN && !isBad(i) ? " mild" : ""); }
 
 function apiOf(i) { return apis[columns.api[i]]; }
@@ -37,7 +37,9 @@ function kindTest(choice) {
   if (choice === "extra") return (i) => alone[i] === ALONE.CANDIDATE;
   if (choice === "missing") return (i) => alone[i] === ALONE.REFERENCE;
   if (choice === "") return () => true;
-  return (i) => kind[i] === Number(choice);
+  if (choice === "2") return (i) => kind[i] === KIND.VICTIM;
+  const wanted = { 0: 0, 1: 2, 3: 1 }[choice]; // by verdict, as all reports count: what follows from the origin may pass
+  return (i) => verdict[i] === wanted;
 }
 
 const SORT_VALUE = {
@@ -69,7 +71,7 @@ const TABLE = {
   title: say("Calls"), search: say("Search call, module, source"), none: say("No call matches."),
   narrowed: () => filter.module && say("clear (module {module})", { module: filter.module === OUTSIDE ? say("(outside any module)") : filter.module.replace(/^-/, "") }),
   selects: [
-    ["kind", say("Which calls"), [["", say("all calls")], ["differ", say("all that differ")], ["bad", say("failed")], ["3", say("to look at")], ["2", say("victims")], ["0", say("passed")], ["1", say("not compared")], ["extra", say("only in the candidate")], ["missing", say("only in the reference")]].filter(([value]) => isOffered(value))],
+    ["kind", say("Which calls"), [["", say("all calls")], ["differ", say("all that differ")], ["bad", say("failed")], ["3", say("to look at")], ["2", say("that follow from the origin")], ["0", say("passed")], ["1", say("not compared")], ["extra", say("only in the candidate")], ["missing", say("only in the reference")]].filter(([value]) => isOffered(value))],
     ["phase", say("Phase"), [["", say("forward and backward")], ["0", say("forward")], ["1", say("backward")]]],
     ["step", say("Step"), choicesOf(say("all steps"), step, (n) => say("step {n}", { n }))],
     ["rank", say("Rank"), choicesOf(say("all ranks"), rank, (n) => say("rank {n}", { n }))],

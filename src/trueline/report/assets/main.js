@@ -9,44 +9,27 @@ const EVIDENCE = {
 function showVerdict() {
   const place = byId("verdict"), origin = head.origin;
   append(place, verdictPill(head.verdict), element("h1", "lead", tell(head.summary)));
-  if (origin) {
-    const where = element("p", "where"), call = origin.call;
-    const parts = [call.source || say("no source was kept"), origin.module, say("step {n}", { n: call.step }), say("rank {n}", { n: call.rank })];
-    parts.forEach((part, n) => append(where, n ? element("span", "sep", "·") : null, element("span", "", part)));
-    append(place, where, language === "en" ? null : element("p", "why", tell(origin.finding)), element("p", language === "en" ? "why" : "why muted", origin.why));
-    const sure = origin.confirmed === true ? ["good", "✓"] : origin.confirmed === false ? ["warn", "!"] : ["dim", "–"];
-    append(place, append(element("div", "badges"), pill(tell(origin.confirmation), ...sure)));
-    place.append(factsOf(origin));
-  }
-  append(place, countsBar(), aloneBox());
+  if (origin) append(place, ...originParts(origin));
+  append(place, givenLine(), countsBar(), aloneBox());
   if (head.next.length) append(place, append(element("div", "next"), ...head.next.map((item) => commandBox(item.why, item.command))));
-}
-
-function factsOf(origin) {
-  const facts = element("div", "facts"), pair = origin.comparison;
-  const bad = head.verdict === "FAIL" || head.verdict === "ERROR" ? "bad" : "";
-  const bound = toNumber(pair.limit), error = toNumber(pair.output_distance);
-  const rows = [[say("distance of its inputs"), short(pair.input_distance), ""], [say("distance of its output"), short(pair.output_distance), bad]];
-  if (bound > 0) rows.push([say("limit of honest arithmetic"), short(bound), ""], [say("output against its limit"), times(error / bound), bad]);
-  for (const [name, value] of Object.entries(origin.evidence)) rows.push([EVIDENCE[name] || name.replaceAll("_", " "), short(value), ""]);
-  for (const [label, value, style] of rows.slice(0, 8)) facts.append(append(element("div", `fact ${style}`), element("div", "value", value), element("div", "label", label)));
-  return facts;
 }
 
 // What became of the calls; a part of the bar, and its word, filters them.
 function countsBar() {
   const sums = new Array(6).fill(0);
   for (let i = 0; i < count; i++) sums[kind[i] < KIND.ORIGIN ? kind[i] : isBad(i) ? KIND.FAIL : KIND.WARN]++;
-  const rows = [[say("passed"), KIND.PASS, "good", "0"], [say("to look at"), KIND.WARN, "warn", "3"], [say("failed"), KIND.FAIL, "bad", "bad"], [say("victims"), KIND.VICTIM, "victim", "2"], [say("not compared"), KIND.NONE, "dim", "1"]];
+  const rows = [[say("passed"), KIND.PASS, "good", "0"], [say("to look at"), KIND.WARN, "warn", "3"], [say("failed"), KIND.FAIL, "bad", "bad"], [say("not compared"), KIND.NONE, "dim", "1"], [say("follow from the origin"), KIND.VICTIM, "victim", "2"]];
   const box = element("div"), bar = element("div", "bar"), words = element("div", "counts");
+  const { PASS, WARN, FAIL, ERROR, NOT_COMPARED } = head.counts;
+  const told = { [KIND.PASS]: PASS, [KIND.WARN]: WARN, [KIND.FAIL]: FAIL + ERROR, [KIND.VICTIM]: sums[KIND.VICTIM], [KIND.NONE]: NOT_COMPARED };
   for (const [label, which, style, choice] of rows) {
-    if (!sums[which]) continue;
+    if (!told[which]) continue;
     const part = element("span", style), word = element("button", "count");
     part.style.flex = `${sums[which]} 1 0`;
     bar.append(part);
     word.type = "button";
     word.addEventListener("click", () => { setFilter({ kind: choice }); byId("calls").scrollIntoView(); });
-    words.append(append(word, element("b", "", `${MARKS[which]} ${grouped(sums[which])}`), ` ${label}`));
+    words.append(append(word, element("b", "", `${MARKS[which]} ${grouped(told[which])}`), ` ${label}`));
   }
   words.append(element("span", "", [HOW[head.mode] || head.mode, say("standard {name}", { name: head.standard })].join(say(", "))));
   return append(box, bar, words);
@@ -99,6 +82,7 @@ function differs(i) { return kind[i] >= KIND.VICTIM; }
 const compared = [head.reference.path, head.candidate.path].join("  →  ");
 byId("runs").textContent = compared + (head.baseline ? say(", by the errors of {path}", { path: head.baseline.path }) : "");
 showVerdict();
+showGiven();
 openUsefulBranches();
 showAbout();
 startPage([

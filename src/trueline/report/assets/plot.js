@@ -1,4 +1,4 @@
-// Error over the calls on a canvas: logarithmic, forward as circles, backward as triangles, victims dimmed, origin pinned.
+// Error over the calls on a canvas: logarithmic, forward as circles, backward as triangles, what follows from the origin dimmed, the origin pinned.
 // Calls lie in one band, or in a band for each phase, step or rank, all on the same scale. How it is used: plot_controls.js.
 
 const canvas = byId("canvas"), tip = byId("tip");
@@ -87,7 +87,7 @@ function yOf(value, lane) {
   return floor - Math.min(1, Math.max(0, share)) * (floor - lane.top);
 }
 
-// The errors set the scale. Limits may lie far above them (a victim is allowed much): those are cut off at the top.
+// The errors set the scale. Limits may lie far above them (what follows from an error is allowed much): those are cut off at the top.
 const LIMIT_ROOM = 30;
 function findRange() {
   let low = Infinity, high = 0;

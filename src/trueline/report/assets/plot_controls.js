@@ -106,7 +106,7 @@ function legendEntry(text, drawIt) {
 }
 
 function drawLegend() {
-  const rows = [[say("forward"), KIND.PASS, 0], [say("backward"), KIND.PASS, 1], [say("failed"), KIND.FAIL, 0], [say("to look at"), KIND.WARN, 0], [say("victim of an earlier error"), KIND.VICTIM, 0]];
+  const rows = [[say("forward"), KIND.PASS, 0], [say("backward"), KIND.PASS, 1], [say("failed"), KIND.FAIL, 0], [say("to look at"), KIND.WARN, 0], [say("follows from the origin"), KIND.VICTIM, 0]];
   byId("legend").replaceChildren(
     ...rows.map(([text, which, isBackward]) => legendEntry(text, (context) => paint(context, 8, 8, which, isBackward, true))),
     legendEntry(say("limit of honest arithmetic"), (context) => {

@@ -1,0 +1,1 @@
+"""See benchmarks/zoo/spec.py."""

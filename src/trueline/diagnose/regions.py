@@ -1,0 +1,241 @@
+"""Judges what lies behind a pair of values that the two sides made in different ways: by what rounding explains, by a
+replay, and by the precision that it passes through."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from trueline.diagnose.confirm import Trial
+from trueline.diagnose.finding import (
+    BELIEVED_HALF,
+    BELIEVED_SINGLE,
+    FREEDOM,
+    LONG,
+    LOOSE_HALF,
+    LOOSE_SINGLE,
+    SIBLINGS,
+    SKETCH,
+    TIGHT_HALF,
+    TIGHT_SINGLE,
+    Divergence,
+)
+from trueline.diagnose.gradients import Gradients
+from trueline.diagnose.joints import Region
+from trueline.diagnose.narrowing import narrowed
+from trueline.records import Phase
+from trueline.store.columns import NONE
+
+_POLICY = 0.6
+"""The share of all values that both runs hold in the same precision where they work by the same policy."""
+_ROUNDED = 0.25
+"""No dtype is so coarse that rounding to it once takes a value so far: what is further apart is another value."""
+_NEARER = 16.0
+"""By what factor they must be nearer to each other then than where they parted."""
+_AGREE_SINGLE, _AGREE_HALF = 64.0, 6.0
+"""Roundings within which two programs that parted agree again."""
+
+
+class Regions(Gradients):
+    """Judges joints."""
+
+    def _joint(self, leaf: int, *, again: Divergence | None) -> Divergence | None:
+        found = self._at_joint(leaf, again)
+        if found is None:
+            self.joints.join(leaf)
+        return found
+
+    def _at_joint(self, leaf: int, again: Divergence | None) -> Divergence | None:
+        measured = self.table.measured[int(self.table.pair[leaf])]
+        distance = self.joints.distance(leaf)
+        if (measured["equal"] and not measured["estimated"]) or distance == 0.0 or distance != distance:
+            return None
+        units = [
+            self.table.layout(side, int(visits[leaf]))[0].epsilon / 2
+            for side, visits in enumerate((self.table.leaves.reference, self.table.leaves.candidate))
+        ]
+        unit = max(units)
+        near = bool(unit) and distance <= max(2.0 * unit, SKETCH if measured["estimated"] else 0.0)
+        if near and again is None:
+            return None
+        if self._is_gradient(leaf):
+            return None if near else self._raw_gradient(leaf, distance)
+        region = self.joints.region(leaf)
+        if not near and (coarser := self._narrowed(region, distance)) is not None:
+            return coarser
+        if again is None or not any(self.joints.touches_given_up(side, region) for side in (0, 1)):
+            return None if near else self._judge_region(region, self.joints.values(leaf), distance, unit)
+        return self._joins_again(again, region, distance, unit, estimated=bool(measured["estimated"]))
+
+    def _joins_again(
+        self, again: Divergence, region: Region, distance: float, unit: float, *, estimated: bool
+    ) -> Divergence | None:
+        """Whether the two agree again behind a place where they parted; None where they do."""
+        allowed = (_AGREE_HALF if unit > 1e-4 else _AGREE_SINGLE) * unit + FREEDOM * region.arrives
+        allowed = max(allowed, SKETCH if estimated else 0.0)
+        if math.isfinite(again.shift):
+            allowed = min(allowed, max(again.shift / _NEARER, 2.0 * unit))
+        trial = self._tried_again(region, region.leaf, distance, unit)
+        if trial is None and distance <= allowed and again.changes and self._region_court is not None:
+            # What was asked otherwise may drown in coarse rounding: exact arithmetic says whether it comes to the same.
+            trial = self._region_court.try_region(region, self.joints.values(region.leaf))
+            if trial.guilty:
+                return replace(self._as_divergence(region, distance, allowed, trial), certain=True)
+            trial = None
+        if (distance <= allowed and trial is None) or (trial is not None and not trial.guilty):
+            self._joined_again += 1
+            return None
+        return self._as_divergence(region, distance, allowed, trial)
+
+    def _tried_again(self, region: Region, leaf: int, distance: float, unit: float) -> Trial | None:
+        """Whether two that parted agree again, by replaying all between; None where that shows nothing."""
+        begins = region.apart[1].values()
+        rounding = (TIGHT_HALF if unit > 1e-4 else TIGHT_SINGLE) * unit
+        if self._region_court is None or distance <= rounding or any(apart != apart for apart in begins):
+            return None
+        trial = self._region_court.try_region(region, self.joints.values(leaf))
+        return None if trial.guilty is None else trial
+
+    def _judge_region(self, region: Region, values: tuple[int, int], distance: float, unit: float) -> Divergence | None:
+        if self.joints.undefined(region) and not any(behind.calls for behind in region.sides):
+            return None
+        limit = self.limit(region, values, unit)
+        trial = None
+        rounding = (TIGHT_HALF if unit > 1e-4 else TIGHT_SINGLE) * unit
+        if self._region_court is not None and distance > rounding and any(side.calls for side in region.sides):
+            trial = self._region_court.try_region(region, values)
+            if trial.guilty is False:
+                return None
+        if distance <= limit and not (trial is not None and trial.guilty):
+            return None
+        return self._as_divergence(region, distance, limit, trial)
+
+    def limit(self, region: Region, values: tuple[int, int], unit: float) -> float:
+        """How far apart rounding along both sides of a region may take its two values."""
+        sizes = [len(side.calls) for side in region.sides]
+        off = [
+            carrying.off(behind.calls, apart, value)
+            for carrying, behind, apart, value in zip(self._carrying, region.sides, region.apart, values, strict=True)
+        ]
+        limit = FREEDOM * (sum(off) + 2.0 * unit)
+        if not unit:
+            limit = 0.0 if region.arrives == 0.0 else math.inf
+        if max(sizes) > LONG or not region.whole:
+            loose = (LOOSE_HALF if unit > 1e-4 else LOOSE_SINGLE) * unit + FREEDOM * region.arrives
+            limit = min(limit, loose)
+        believed = (BELIEVED_HALF if unit > 1e-4 else BELIEVED_SINGLE) if unit else math.inf
+        return max(min(limit, believed + FREEDOM * region.arrives), self._left_over(region, values, unit), SKETCH)
+
+    def _left_over(self, region: Region, values: tuple[int, int], unit: float) -> float:
+        """How far apart two gradients may be in which everything cancels: what rounding leaves of the gradients that
+        they were made from, beside their own size."""
+        if self.table.phase(region.row) is not Phase.BACKWARD:
+            return 0.0
+        size = self.joints.size(0, values[0])
+        given = [
+            self.joints.size(side, value)
+            for side, behind in enumerate(region.sides)
+            for value in behind.begins
+            if (maker := self.joints.graphs[side].maker(value)) != NONE and self.joints.graphs[side].is_backward(maker)
+        ]
+        return SIBLINGS * unit * max(given, default=0.0) / size if size > 0.0 else 0.0
+
+    def _as_divergence(self, region: Region, distance: float, limit: float, trial: Trial | None) -> Divergence:
+        backward = self.table.phase(region.row) is Phase.BACKWARD
+        calls = []
+        for side, (graph, behind) in enumerate(zip(self.joints.graphs, region.sides, strict=True)):
+            chosen = [p for p in self.joints.main_way(side, region) if not backward or graph.is_backward(p)]
+            calls.append(tuple(chosen or behind.calls))
+        row = region.row
+        kind, reason = self._told(calls[0], calls[1], distance, limit)
+        return Divergence(
+            kind,
+            row,
+            reason,
+            calls[0],
+            calls[1],
+            headline=self._headline(calls[0], calls[1]),
+            trial=trial,
+            distance=distance,
+            arrives=region.arrives,
+            limit=limit,
+            other_size=math.isinf(distance),
+            leaf=region.leaf,
+            shift=distance,
+        )
+
+    @cached_property
+    def _floats(self) -> tuple[Any, tuple[Any, Any]]:
+        """The leaves that hold floats on both sides, and their unit roundoffs."""
+        table, leaves = self.table, self.table.leaves
+        both = np.flatnonzero((leaves.reference != NONE) & (leaves.candidate != NONE))
+        units = [
+            table.units(side, table.traces[side].visits[visits[both], 4])
+            for side, visits in enumerate((leaves.reference, leaves.candidate))
+        ]
+        floats = (units[0] > 0.0) & (units[1] > 0.0)
+        return both[floats], (units[0][floats], units[1][floats])
+
+    @cached_property
+    def _coarser(self) -> Any:
+        """The leaves at which the candidate works in less precision than the reference, where the two runs as a whole
+        work in the same."""
+        both, units = self._floats
+        if not self._same_policy:
+            return both[:0]
+        found = both[units[1] > units[0]]
+        apart = self.table.measured["distance"][self.table.pair[found]]
+        return found[~self.table.other_size[self.table.leaves.row[found]] & ~(apart > _ROUNDED)]
+
+    @cached_property
+    def _same_policy(self) -> bool:
+        """Whether the two runs as a whole work in the same precision."""
+        precision = self.table.precision
+        alike = precision.share_alike >= _POLICY and precision.policies[0] == precision.policies[1]
+        return alike and not self.table.across
+
+    def _narrowed(self, region: Region, distance: float) -> Divergence | None:
+        """A region in which the candidate alone goes through a type of less precision: no rounding of the reference's
+        answers for that."""
+        if not self._same_policy or not math.isfinite(distance) or not region.candidate.calls:
+            return None
+        kinds = narrowed(self.joints, region)
+        if kinds is None or kinds[1].epsilon / 2 <= self.table.precision.policy:
+            return None  # what autocast computes in is no less than the run works in anyway
+        found = self._as_divergence(region, distance, 0.0, None)
+        found.kind, found.certain, found.limit = "precision", True, None
+        found.headline = f"works in {kinds[1].name} where the reference works in {kinds[0].name}"
+        found.reason = f"its output is {distance:.2g} off for that"
+        return found
+
+    def _precision(self, leaf: int) -> Divergence | None:
+        table = self.table
+        row = int(table.leaves.row[leaf])
+        if self._by_parameter and self.table.in_optimizer[row]:
+            return None
+        kinds = [
+            table.layout(side, int(visits[leaf]))[0].name
+            for side, visits in enumerate((table.leaves.reference, table.leaves.candidate))
+        ]
+        region = self.joints.region(leaf)
+        own = self._positions(row)
+        calls = [
+            tuple(sorted({*(p for p in behind.calls if len(behind.calls) <= 4), position}))
+            for behind, position in zip(region.sides, own, strict=True)
+        ]
+        distance = float(table.output_distance[row])
+        return Divergence(
+            "precision",
+            row,
+            f"its output is {distance:.2g} off for that",
+            calls[0],
+            calls[1],
+            headline=f"works in {kinds[1]} where the reference works in {kinds[0]}",
+            distance=distance,
+            arrives=float(table.input_distance[row]),
+            certain=True,
+        )

@@ -1,0 +1,192 @@
+"""What a program can tell a capture by: the place of a warning, a function of its own in the place of one of torch's, a
+subclass that is asked, memory that stays."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import warnings
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._pytree import tree_map
+
+import trueline
+from tests.capture.test_unchanged import WAYS, observed
+from trueline.frameworks.torch.calls import fast_calls
+from trueline.frameworks.torch.tensors import likeness
+from trueline.frameworks.torch.unseen import Unseen
+from trueline.frameworks.torch.warned import WarningsInPlace
+
+EVERY_WAY = pytest.mark.parametrize("way", WAYS)
+
+
+@EVERY_WAY
+def test_a_warning_is_of_the_line_of_the_program(way: str, tmp_path: Path) -> None:
+    if fast_calls() is None:
+        pytest.skip("without the C extension a call is made from a frame of ours")
+    with observed(WAYS[way], tmp_path / "run"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.ones(1).std()
+    assert [Path(item.filename).name for item in caught] == ["test_as_without.py"]
+
+
+class Old(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        warnings.warn("at the call of the module", stacklevel=3)
+        return torch.nn.functional.softmax(x)
+
+
+@EVERY_WAY
+def test_a_warning_that_counts_frames_is_of_the_same_line(way: str, tmp_path: Path) -> None:
+    def places() -> list[tuple[str, int]]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            Old()(torch.ones(2, 2))
+            torch.nn.functional.mse_loss(torch.ones(2), torch.ones(2, 1))
+            torch.nn.Sequential(Old())(torch.ones(2))
+        return [(item.filename, item.lineno) for item in caught]
+
+    own, bare = warnings.warn, places()
+    with observed(WAYS[way], tmp_path / "run"):
+        assert places() == bare
+    assert len(bare) == 5 and warnings.warn is own
+
+
+def test_two_observers_that_cross_leave_no_cover() -> None:
+    own, first, second = warnings.warn, WarningsInPlace(), WarningsInPlace()
+    first.on()
+    second.on()
+    first.off()
+    first.off()
+    assert warnings.warn is not own
+    second.off()
+    assert warnings.warn is own
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("before", [False, True])
+def test_a_function_in_the_place_of_one_of_torchs_is_called_once(
+    way: str, before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = torch.nn.functional.silu
+    calls = []
+
+    def doubled(x: torch.Tensor, inplace: bool = False) -> torch.Tensor:
+        calls.append(x)
+        return original(x, inplace) * 2
+
+    with monkeypatch.context() as patch:
+        if before:
+            patch.setattr(torch.nn.functional, "silu", doubled)
+        with observed(WAYS[way], tmp_path / "run"):
+            patch.setattr(torch.nn.functional, "silu", doubled)
+            result = torch.nn.SiLU()(torch.ones(2))
+    assert len(calls) == 1 and torch.equal(result, original(torch.ones(2)) * 2)
+
+
+def test_what_was_called_then_is_torchs_own(calls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = torch.nn.functional.silu
+
+    def program() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.nn.functional, "silu", lambda x, inplace=False: original(x, inplace) * 2)
+            torch.nn.SiLU()(torch.ones(2))
+
+    assert [call.api for call in calls(program)] == ["torch.ones", "torch.nn.functional.silu", "torch.Tensor.mul"]
+
+
+class Counting(torch.Tensor):
+    """Tells which of its attributes are read."""
+
+    seen: list[str] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            Counting.seen.append(name)
+        return super().__getattribute__(name)
+
+
+@EVERY_WAY
+def test_a_subclass_is_asked_for_nothing(way: str, tmp_path: Path) -> None:
+    x = torch.ones(2, 2, requires_grad=True).as_subclass(Counting)
+    with observed(WAYS[way], tmp_path / "run"):
+        Counting.seen.clear()
+        torch.nn.Identity()(torch.exp(x))
+        torch.Tensor.mul_(x.detach(), 2)
+    assert Counting.seen == ["detach"]
+
+
+class Wrapper(torch.Tensor):
+    """Holds another tensor and has no memory of its own; tells which kernels it is asked for."""
+
+    inner: torch.Tensor
+    seen: list[str] = []
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Wrapper:
+        self: Wrapper = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, strides=inner.stride())
+        self.inner = inner
+        return self
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.seen.append(str(function))
+        plain = tree_map(lambda x: x.inner if isinstance(x, Wrapper) else x, (args, kwargs or {}))
+        return tree_map(lambda x: Wrapper(x) if isinstance(x, torch.Tensor) else x, function(*plain[0], **plain[1]))
+
+
+@EVERY_WAY
+def test_a_gradient_that_answers_kernels_is_not_copied(way: str, tmp_path: Path) -> None:
+    def program() -> list[str]:
+        net = torch.nn.Linear(3, 2)
+        net.weight = torch.nn.Parameter(Wrapper(net.weight.detach().clone()))
+        Wrapper.seen.clear()
+        net(torch.ones(2, 3)).sum().backward()
+        return Wrapper.seen[:]
+
+    bare = program()
+    with observed(WAYS[way], tmp_path / "run"):
+        assert program() == bare
+
+
+def test_what_stands_for_an_empty_shell_says_the_same() -> None:
+    whole = Wrapper(torch.ones(2, 3, dtype=torch.float64))
+    Wrapper.seen.clear()
+    with Unseen():
+        other = likeness(whole)
+    assert other is not whole and type(other) is Wrapper
+    assert (other.shape, other.dtype, other.device) == (whole.shape, whole.dtype, whole.device)
+    assert Wrapper.seen == []
+
+
+@pytest.mark.parametrize("level", ["api", "kernel"])
+def test_a_thread_that_outlives_the_capture_leaves_nothing(level: str, tmp_path: Path) -> None:
+    running, released = threading.Event(), threading.Event()
+    made: list[Any] = []
+
+    class Waits(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            running.set()
+            assert released.wait(10)
+            return x * 2
+
+    def work() -> None:
+        made.append(weakref.ref(Waits.apply(torch.ones(1733)).untyped_storage()))
+        made.append(weakref.ref(torch.nn.Linear(2, 1741)(torch.ones(1, 2)).untyped_storage()))
+
+    with trueline.capture(tmp_path / "run", level=level, data="tensors") as one:
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert running.wait(10)
+    released.set()
+    thread.join()
+    shapes = (1733,), (1, 1741)
+    held = [item for item in gc.get_objects() if type(item) is torch.Tensor and tuple(item.shape) in shapes]
+    assert len(made) == 2 and not held
+    del one

@@ -1,0 +1,260 @@
+"""Where two small programs part, told as they would be by somebody who sees both: one test for each idea."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers.synthetic import Spec, write_run
+
+torch = pytest.importorskip("torch")
+
+import trueline  # noqa: E402
+from trueline.diagnose.comparison import Comparison  # noqa: E402
+from trueline.records import Phase, Verdict  # noqa: E402
+
+Step = Callable[[int], Any]
+
+
+def captured(path: Path, build: Callable[[bool], Step], edited: bool, data: str) -> Path:
+    torch.manual_seed(0)
+    step = build(edited)
+    with trueline.capture(path, data=data) as capture:
+        for index in range(2):
+            step(index)
+            capture.step()
+    return path
+
+
+@pytest.fixture(params=["tensors", "stats"])
+def compared(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Callable[[bool], Step]], Comparison]:
+    """Records a program as it is and edited, and compares the two."""
+
+    def compare(build: Callable[[bool], Step]) -> Comparison:
+        paths = [captured(tmp_path / str(edited), build, edited, request.param) for edited in (False, True)]
+        return trueline.compare(*paths)
+
+    return compare
+
+
+def named(report: Comparison) -> set[str]:
+    """The operators that an origin consists of."""
+    assert report.origin is not None
+    origin = report.origin
+    calls = [*origin.reference_calls, *origin.candidate_calls] or [origin.comparison.call]
+    return {call.api.rpartition(".")[2].strip("_") for call in calls}
+
+
+def data(rows: int = 6, columns: int = 8, seed: int = 1) -> Any:
+    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed))
+
+
+def test_calls_in_another_order_are_no_excuse_for_each_other(compared: Any) -> None:
+    """What each of two exchanged calls gives follows from the other: both together are the difference."""
+
+    def build(edited: bool) -> Step:
+        x, model = data(), torch.nn.Linear(8, 4)
+
+        def step(_: int) -> Any:
+            mixed = x.clone()
+            if edited:
+                mixed.mul_(0.7).add_(mixed.flip(0).mul_(0.3))
+            else:
+                other = mixed.flip(0).mul_(0.3)
+                mixed.mul_(0.7).add_(other)
+            return model(mixed).sum().backward()
+
+        return step
+
+    report = compared(build)
+    assert report.verdict is Verdict.FAIL and named(report) & {"flip", "mul", "add"}
+
+
+def test_a_graph_that_one_side_keeps_is_told_by_the_call_that_lets_go_of_it(compared: Any) -> None:
+    def build(edited: bool) -> Step:
+        model = torch.nn.ModuleList([torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)])
+        x = data()
+
+        def step(_: int) -> Any:
+            hidden = model[0](x)
+            target = hidden if edited else hidden.detach()
+            (model[1](hidden) - target.tanh()).square().sum().backward()
+
+        return step
+
+    report = compared(build)
+    assert report.verdict is Verdict.FAIL and named(report) == {"detach"}
+    assert report.origin.kind == "missing" and report.origin.shows is Phase.BACKWARD
+    assert "only the candidate follows gradients" in report.origin.headline
+
+
+def test_what_a_program_computes_outside_of_modules_counts(compared: Any) -> None:
+    def build(edited: bool) -> Step:
+        model, x = torch.nn.Linear(8, 8).eval(), data()
+        mask = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0, 0.0]).unsqueeze(1)
+
+        @torch.no_grad()
+        def step(_: int) -> Any:
+            states = model(x)
+            mean = states.mean(0) if edited else (states * mask).sum(0) / mask.sum(0)
+            return torch.nn.functional.normalize(mean, dim=0)
+
+        return step
+
+    report = compared(build)
+    assert report.verdict is Verdict.FAIL and named(report) & {"mean", "mul", "sum", "div"}
+    wrong = [one for one in report.observables if one.verdict is Verdict.FAIL]
+    assert wrong and {one.kind for one in wrong} == {"result"}
+
+
+def test_memory_written_through_a_view_is_made_from_what_was_written(compared: Any) -> None:
+    def build(edited: bool) -> Step:
+        model, x = torch.nn.Linear(8, 4), data()
+
+        def step(_: int) -> Any:
+            scale = torch.as_tensor([0.5, 2.0] if edited else [2.0, 0.5]).repeat(4)
+            batch = x.new_zeros(8, 8)
+            batch[1:7].copy_(x * scale)
+            return model(batch).sum().backward()
+
+        return step
+
+    report = compared(build)
+    assert report.verdict is Verdict.FAIL and named(report) == {"as_tensor"}
+    assert report.origin.kind == "argument"
+
+
+def test_memory_that_nobody_has_written_explains_nothing(tmp_path: Path) -> None:
+    """Also where it happens to hold no numbers on one side."""
+    x = np.linspace(-1.0, 1.0, 32, dtype=np.float32)
+    runs = []
+    for name, junk, wrong in (("good", 0.0, 1.0), ("bad", np.nan, 1.1)):
+        given = (np.tanh(x) * wrong).astype(np.float32)
+        specs = [Spec("torch.empty", [], [np.full(32, junk, np.float32)]), Spec("torch.tanh", [x], [given])]
+        runs.append(write_run(tmp_path / name, specs))
+    with trueline.compare(*runs) as report:
+        assert named(report) == {"tanh"}
+
+
+def test_weights_updated_by_hand_tell_what_went_wrong_in_the_step_before(compared: Any) -> None:
+    def build(edited: bool) -> Step:
+        weight = (0.1 * data(8, 4, seed=2)).requires_grad_()
+        x = data()
+
+        def step(_: int) -> Any:
+            (x @ weight).square().sum().backward()
+            with torch.no_grad():
+                weight.sub_(weight.grad, alpha=0.02 if edited else 0.01)
+            weight.grad = None
+
+        return step
+
+    report = compared(build)
+    assert report.verdict is Verdict.FAIL and named(report) == {"sub"}
+    assert report.origin.kind == "argument" and report.first_divergence.step == 0
+
+
+def test_what_cannot_be_laid_side_by_side_is_neither_right_nor_wrong(compared: Any) -> None:
+    """Padding that a mask keeps out of the loss: all that has the same size agrees, the output has not."""
+
+    def build(edited: bool) -> Step:
+        model = torch.nn.Linear(8, 4)
+        x = data(6)
+
+        def step(_: int) -> Any:
+            batch = torch.nn.functional.pad(x, (0, 0, 0, 2)) if edited else x
+            mask = (torch.arange(len(batch)) < 6).float().unsqueeze(1)
+            (model(batch) * mask).square().sum().backward()
+
+        return step
+
+    report = compared(build)
+    assert report.verdict is Verdict.NOT_COMPARED
+    assert any("tensors of other sizes" in note for note in report.notes)
+
+
+def test_two_models_of_one_class_are_not_exchanged(compared: Any) -> None:
+    """They are numbered as they first run; the one that is trained is the same on both sides."""
+
+    def build(edited: bool) -> Step:
+        trained, frozen = torch.nn.Linear(8, 4), torch.nn.Linear(8, 4).requires_grad_(False)
+        optimizer, x = torch.optim.Adam(trained.parameters()), data()
+
+        def step(_: int) -> Any:
+            first, second = (trained, frozen) if edited else (frozen, trained)
+            one, other = first(x), second(x)
+            optimizer.zero_grad()
+            (one - other).square().sum().backward()
+            optimizer.step()
+
+        return step
+
+    assert compared(build).verdict in (Verdict.PASS, Verdict.WARN)
+
+
+def test_a_gradient_that_vanishes_is_rounding_on_both_sides(compared: Any) -> None:
+    """A bias before a softmax over all: its gradient is zero but for what rounding leaves."""
+
+    def build(edited: bool) -> Step:
+        model = torch.nn.Linear(8, 1)
+        optimizer, x = torch.optim.AdamW(model.parameters(), lr=0.01), data(64)
+        value = data(64, 4, seed=3)
+
+        def step(_: int) -> Any:
+            scores = model(x).squeeze(1)
+            if edited:
+                shifted = (scores - scores.max().detach()).exp()
+                weights = shifted / shifted.sum()
+            else:
+                weights = scores.softmax(0)
+            optimizer.zero_grad()
+            (weights @ value).square().sum().backward()
+            optimizer.step()
+
+        return step
+
+    assert compared(build).verdict in (Verdict.PASS, Verdict.WARN)
+
+
+def test_parameters_packed_otherwise_are_no_fault(compared: Any) -> None:
+    """Two layers beside each other, and one that holds the weights of both."""
+
+    class Beside(torch.nn.Module):
+        def __init__(self, packed: bool) -> None:
+            super().__init__()
+            parts = [torch.nn.Linear(8, 4), torch.nn.Linear(8, 4)]
+            self.head, self.packed = torch.nn.Linear(8, 8), packed
+            if packed:
+                self.both = torch.nn.Linear(8, 8)
+                with torch.no_grad():
+                    self.both.weight.copy_(torch.cat([one.weight for one in parts]))
+                    self.both.bias.copy_(torch.cat([one.bias for one in parts]))
+            else:
+                self.first, self.second = parts
+
+        def forward(self, x: Any) -> Any:
+            left, right = self.both(x).chunk(2, -1) if self.packed else (self.first(x), self.second(x))
+            return self.head(torch.cat([left.tanh(), right.relu()], -1))
+
+    def build(edited: bool) -> Step:
+        torch.manual_seed(5)
+        model = Beside(False)
+        if edited:
+            torch.manual_seed(5)
+            model = Beside(True)
+            torch.manual_seed(5)
+            model.head.load_state_dict(Beside(False).head.state_dict())
+        optimizer, x = torch.optim.SGD(model.parameters(), lr=0.1), data()
+
+        def step(_: int) -> Any:
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+
+        return step
+
+    assert compared(build).verdict is not Verdict.FAIL
