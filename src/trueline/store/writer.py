@@ -6,6 +6,7 @@ once, keeps what is already on disk, and swallows the rest; the capture asks ``f
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -31,6 +32,9 @@ from trueline.store.segments import SegmentWriter
 
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.bin"
+RESERVE_FILE = "reserve"
+RESERVE_BYTES = 1 << 15
+"""Room on the disk that is given back at the end, so that a Run that filled the disk can still say that it did."""
 QUEUE_LENGTH = 32
 FULL_PAUSE = 0.0005
 """Seconds between two looks whether a full queue has room again."""
@@ -76,6 +80,7 @@ class RankWriter:
         self._journal = JournalWriter(self.folder / JOURNAL_FILE)
         self._journal.append(b"R", str(rank).encode())
         self._segments = SegmentWriter(self.folder)
+        self._reserve = _reserve(self.folder / RESERVE_FILE)
         self._queue: queue.SimpleQueue[Batch | dict[str, Any]] = queue.SimpleQueue()
         self._ended = Latch()
         self._thread = threading.Thread(target=self._serve, name="trueline-writer", daemon=True)
@@ -136,6 +141,7 @@ class RankWriter:
             certificate = {"stopped_because": self.failed, **_given(certificate), "complete": False}
         try:
             try:
+                self._reserve.unlink(missing_ok=True)
                 self._journal.append(b"X", json.dumps(certificate).encode())
             finally:
                 self._journal.close()
@@ -202,6 +208,16 @@ class RankWriter:
             warnings.warn(message, RuntimeWarning, stacklevel=2)
         except Exception:  # the user made warnings errors: ours must not end this thread, or the program
             print(message, file=sys.stderr)
+
+
+def _reserve(path: Path) -> Path:
+    """Takes the room. A disk that has less keeps it for the capture, which may be over before it is full."""
+    try:
+        path.write_bytes(b"\xff" * RESERVE_BYTES)  # not zeros, of which some file systems keep nothing
+    except OSError:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+    return path
 
 
 def _given(certificate: dict[str, Any]) -> dict[str, Any]:
