@@ -263,6 +263,16 @@ def of_modes() -> Any:
     return parameters, functions.log, kernels.log
 
 
+def overflow_under_modes() -> Any:
+    """A watch looks closer at a bad step, while the modes of the program are on."""
+    net = Net()
+    with torch.no_grad():
+        net.first.weight.fill_(float("inf"))
+    with Functions() as functions, Kernels() as kernels:
+        parameters = trained(net, net)
+    return parameters, functions.log, kernels.log
+
+
 def fast_attention() -> Any:
     """torch takes a faster way through these layers if nobody is to be asked about their calls."""
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
@@ -291,7 +301,9 @@ def with_default_device() -> Any:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     "program",
-    [of_a_subclass, of_a_wrapper, of_modes, fast_attention, with_a_device, with_default_device],
+    [
+        of_a_subclass, of_a_wrapper, of_modes, overflow_under_modes, fast_attention, with_a_device, with_default_device
+    ],  # fmt: skip
     ids=lambda program: program.__name__,
 )
 def test_nobody_sees_a_call_of_ours(program: Callable[[], Any], way: str, tmp_path: Path) -> None:

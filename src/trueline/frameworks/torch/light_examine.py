@@ -166,9 +166,9 @@ def _content_of(leaf: Leaf) -> Callable[[], memoryview]:
     tensor = leaf.tensor if leaf.kept is None else leaf.kept
 
     def content() -> memoryview:
-        if leaf.kept is None and _version(tensor) != leaf.version:
-            raise TruelineError(f"{leaf.path} was changed after it was examined; ask for its content before")
-        with Unseen():
+        with Unseen():  # modes of the program may be on again when it is asked for
+            if leaf.kept is None and _version(tensor) != leaf.version:
+                raise TruelineError(f"{leaf.path} was changed after it was examined; ask for its content before")
             plain = plain_of(tensor)
             assert plain is not None, "it has been read"
             return bytes_of(copy_of(plain).cpu())
