@@ -107,7 +107,8 @@ class ApiMode(TorchFunctionMode):
         if trait is not None and trait.treatment == EXCHANGED:
             func = self._traits.who_asks(func)
             trait = self._known.get(func) or self._traits.learn(func)
-            return self._call(trait, func, args, kwargs)
+            if trait.treatment == RECORD:
+                return self._call(trait, func, args, kwargs)
         if any(_has_a_say(value) for value in args):  # who has it sees the call, and we nothing of what is inside
             self._miss(f"inside of {trait.name if trait is not None else func}, of a tensor subclass")
             return func(*args, **kwargs)
