@@ -286,3 +286,41 @@ def test_a_thread_that_outlives_the_capture_leaves_nothing(level: str, tmp_path:
     held = [item for item in gc.get_objects() if type(item) is torch.Tensor and tuple(item.shape) in shapes]
     assert len(made) == 2 and not held
     del one
+
+
+@torch.library.custom_op("trueline_tests::fill_with", mutates_args={"out"})
+def fill_with(x: torch.Tensor, out: torch.Tensor) -> None:
+    out.copy_(x * 2)
+
+
+def versions() -> list[int]:
+    """The version counters of what several kernels have written into."""
+    out, parameter = torch.zeros(3), torch.nn.Parameter(torch.ones(3))
+    fill_with(torch.ones(3), out)
+    torch._foreach_add_([out, out.view(3)], 1)
+    torch.add(out, 1, out=out)
+    out.add_(1).view(3).fill_(2)
+    parameter.grad = torch.ones(3)
+    for options in ({"foreach": True}, {"fused": True}, {"foreach": False}):
+        torch.optim.Adam([parameter], **options).step()  # type: ignore[arg-type]
+    return [out._version, parameter._version]
+
+
+@EVERY_WAY
+def test_version_counters_move_as_without(way: str, tmp_path: Path) -> None:
+    bare = versions()
+    with observed(WAYS[way], tmp_path / "run"):
+        seen = versions()
+    assert seen == bare and min(bare) > 1
+
+
+def test_what_kernels_of_many_tensors_wrote_is_noticed_at_kernel_level(tmp_path: Path) -> None:
+    """Autograd refuses a backward through a tensor that was changed since, by its version."""
+    x = torch.ones(3, requires_grad=True)
+    with trueline.capture(tmp_path / "run", level="kernel"):
+        saved = x.exp()
+        loss = saved.sum()
+        with torch.no_grad():
+            torch._foreach_mul_([saved], 2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
