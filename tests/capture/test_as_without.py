@@ -324,3 +324,19 @@ def test_what_kernels_of_many_tensors_wrote_is_noticed_at_kernel_level(tmp_path:
             torch._foreach_mul_([saved], 2)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             loss.backward()
+
+
+def profiled() -> list[str]:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.GELU(), torch.nn.Linear(4, 1))
+    with torch.autograd.profiler.profile() as seen:
+        model(torch.randn(6, 3)).sum().backward()
+    return sorted(event.name for event in seen.function_events)
+
+
+@pytest.mark.parametrize("way", [{}, {"level": "module"}, {"data": "digest"}, {"watch": True}])
+def test_a_profiler_sees_what_it_would_see(way: dict[str, Any], tmp_path: Path) -> None:
+    bare = profiled()
+    with observed(way, tmp_path / "run"):
+        seen = profiled()
+    assert seen == bare and any(name.endswith("Backward0") for name in bare)

@@ -35,7 +35,7 @@ from trueline.frameworks.light import LightOptions, Sink
 from trueline.frameworks.torch.calls import fast_calls
 from trueline.frameworks.torch.fast import fast_looks
 from trueline.frameworks.torch.light_groups import plain_of
-from trueline.frameworks.torch.light_hold import Holding, kernel_depth, profiling
+from trueline.frameworks.torch.light_hold import Holding
 from trueline.frameworks.torch.light_leaves import leaves_of, place_of, versions_of, written_unseen
 from trueline.frameworks.torch.light_looks import GRADIENT, INPUT, OUTPUT, LookTables
 from trueline.frameworks.torch.light_notebook import LightNotebook
@@ -44,7 +44,7 @@ from trueline.frameworks.torch.opencalls import Closing, made_between, recomputi
 from trueline.frameworks.torch.selection import Selection
 from trueline.frameworks.torch.stacks import torch_stacks
 from trueline.frameworks.torch.tensors import _version
-from trueline.frameworks.torch.unseen import Unseen, bytes_of, told
+from trueline.frameworks.torch.unseen import Unseen, bytes_of, kernel_depth, profiling, told
 from trueline.numerics import light
 from trueline.store.columns import NONE
 

@@ -14,14 +14,11 @@ import torch
 
 from trueline.frameworks.torch.light_groups import plain_of
 from trueline.frameworks.torch.light_leaves import place_of
-from trueline.frameworks.torch.unseen import Unseen, told
+from trueline.frameworks.torch.unseen import Unseen, kernels_are_seen, told
 
 MADE_BY = "_trueline_made_by"
 """What a tensor has that stands for one of which gradients are wanted: the type of the node that made that one, None
 where it was made by another call."""
-
-kernel_depth: Any = torch._C._len_torch_dispatch_stack
-profiling: Any = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
 
 
 def wants_grad(tensor: torch.Tensor) -> bool:
@@ -44,7 +41,7 @@ class Holding:
     """The stand-ins of the tensors of one call: the same object has the same one."""
 
     def __init__(self) -> None:
-        self._may = not kernel_depth() and not profiling()
+        self._may = not kernels_are_seen()
         self._known: dict[int, torch.Tensor] = {}
 
     def given(self, args: Any, kwargs: dict[str, Any] | None) -> tuple[Any, dict[str, Any] | None]:

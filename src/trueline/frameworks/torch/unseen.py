@@ -123,6 +123,21 @@ storage_of: Callable[[torch.Tensor], torch.UntypedStorage] = torch._C.TensorBase
 """Torch's own way to the memory of a tensor."""
 
 
+kernel_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
+profiling: Callable[[], bool] = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
+
+
+def kernels_are_seen() -> bool:
+    """Whether somebody is told of kernels: a dispatch mode of this thread, or a profiler, which sees ours as well."""
+    return bool(kernel_depth()) or profiling()
+
+
+def same_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """Another plain tensor for the same memory, made so that no profiler sees it where its versions need not be
+    counted: none have been."""
+    return tensor.data if profiling() and tensor._version == 0 else tensor.detach()
+
+
 def bytes_of(tensor: torch.Tensor) -> int:
     """How much memory the elements of a tensor take."""
     return torch._C.TensorBase.numel(tensor) * torch._C.TensorBase.element_size(tensor)
