@@ -22,15 +22,7 @@ _COLUMNS = {
 }
 
 
-_HELD = "The watch holds what the calls of a running step were given and gave, within a budget that is stated."
 LIMITS = {
-    "activations_die_during_backward": _HELD,
-    "cycles_with_tensors_are_collected": _HELD,
-    "custom_operator_that_mutates": (
-        "What a dispatch mode passes on runs without the dispatch keys above it, and so do kernels that an operator "
-        "written in Python calls: no version counter moves there. Any dispatch mode has that, also one that does "
-        "nothing."
-    ),
     "signatures_and_code_of_torch": (
         "Functions for which torch has no hook are seen by exchanging their code: who reads the code reads ours."
     ),

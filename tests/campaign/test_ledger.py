@@ -14,7 +14,7 @@ from tests.campaign import records
 from trueline.campaign.check import load_check
 from trueline.campaign.ledger import CHECK_FILE, INTERRUPTED, LEDGER_FILE, PAGE, Ledger, read_info
 from trueline.campaign.ledger_file import is_being_written
-from trueline.campaign.planning import Asked, plan_into
+from trueline.campaign.planning import Asked, Planned, plan_into
 from trueline.campaign.shelf import stream
 from trueline.campaign.sources import ListedPart, Skip
 from trueline.campaign.variants import Wish
@@ -22,6 +22,7 @@ from trueline.cases import Case, CheckInfo, Ending, Target
 from trueline.errors import TruelineError, UsageError
 from trueline.judge.checks import check_standard_named, judge_case
 from trueline.replay.serial import case_to_json
+from trueline.store.seal import seal_database
 
 IDENTITY = {"target": "torch:cpu", "seed": 0, "overrides": {"torch.relu": "k:relu abc"}}
 INFO = CheckInfo(("runs/a",), "torch:cpu", "torch:cpu/float64", "calibrated", {}, 0, "now", "1", "2", 9)
@@ -228,6 +229,21 @@ def test_another_check_in_the_same_folder_is_refused(name: str, value: object, t
     with pytest.raises(UsageError, match=f"another {name}.*choose another folder"):
         Ledger(tmp_path / "check", {**IDENTITY, name: value})
     write(tmp_path / "check", 1)
+
+
+@pytest.mark.parametrize("value", ["2", "null", "[]", '{"target": 1e999', b"\xff\xfe", 5])
+@pytest.mark.parametrize("name", ["identity", "plan"])
+def test_what_is_remembered_may_be_damaged(name: str, value: object, tmp_path: Path) -> None:
+    folder = tmp_path / "check"
+    write(folder, 1)
+    with sqlite3.connect(folder / LEDGER_FILE) as connection:
+        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+    connection.close()
+    seal_database(folder / LEDGER_FILE)
+    with pytest.raises(TruelineError, match=rf"cannot read .*{LEDGER_FILE}: what it remembers"), Ledger(
+        folder, IDENTITY
+    ) as ledger:
+        ledger.get("plan", Planned)
 
 
 def test_two_checks_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:

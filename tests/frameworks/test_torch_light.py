@@ -385,12 +385,16 @@ def test_before_the_optimizer_everything_is_still_there() -> None:
         held.content()
 
 
+def in_the_place_of_the_last_result(watching: Watching) -> weakref.ref[torch.Tensor]:
+    return weakref.ref(watching.watcher.watch.entries[-1][5])
+
+
 def test_a_good_step_is_let_go_of() -> None:
     model, optimizer = small()
     with Watching() as watching:
         batch = torch.randn(3, 8)
         out = model(batch)
-        reference = weakref.ref(out)
+        reference = in_the_place_of_the_last_result(watching)
         out.sum().backward()
         del out
         assert reference() is not None
@@ -405,7 +409,7 @@ def test_a_bad_step_is_held_until_forgotten() -> None:
     model, _ = small()
     with Watching() as watching:
         out = model(torch.full((3, 8), math.nan))
-        reference = weakref.ref(out)
+        reference = in_the_place_of_the_last_result(watching)
         out.sum().backward()
         del out
         watching.end_step()

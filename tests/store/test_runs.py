@@ -245,6 +245,17 @@ def test_a_tensor_that_was_kept_in_a_dtype_that_is_none(run: Path) -> None:
         trace.call(0)
 
 
+def test_a_call_that_was_given_no_arguments_at_all(run: Path) -> None:
+    """An empty list of arguments is one; ``null`` is none."""
+    database = run / "rank0" / "calls.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE trees SET tree = 'null' WHERE id = (SELECT min(arguments) FROM calls)")
+    connection.close()
+    seal_database(database)
+    with pytest.raises(CorruptRunError, match=r"calls\.db: row \d+ of trees: it is no tree of arguments"):
+        open_run(run).rank(0).trace().call(0)
+
+
 def with_state(run: Path, moment: str) -> Path:
     """Adds a state to a Run: a tensor that its calls have seen, by a name."""
     database = run / "rank0" / "calls.db"

@@ -27,7 +27,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from trueline.campaign.ledger_checks import ADVICE, check_file
+from trueline.campaign.ledger_checks import ADVICE, check_file, remembered
 from trueline.campaign.ledger_file import LEDGER_FILE, LOCK_FILE, VERSION, LedgerFile, ledger_version
 from trueline.cases import CaseResult, CheckInfo, Ending
 from trueline.checked import Unfit, bytes_of, json_value, record, value_of
@@ -276,11 +276,12 @@ class Ledger:
 
     # What is remembered
 
-    def get(self, name: str) -> Any:
-        """Something remembered; None where there is nothing."""
+    def get(self, name: str, declared: Any = Any) -> Any:
+        """Something remembered, of the kind that is declared; None where there is nothing."""
         with self._lock:
             found = self.connection.execute("SELECT value FROM meta WHERE key = ?", (name,)).fetchone()
-        return None if found is None else json.loads(found[0])
+        database = LEDGER_FILE if self.folder is None else self.folder / LEDGER_FILE
+        return None if found is None else remembered(declared, found[0], name, database)
 
     def put(self, name: str, value: Any) -> None:
         """Remembers something, as JSON, with the next commit."""
@@ -297,7 +298,7 @@ class Ledger:
         os.replace(draft, self.folder / CHECK_FILE)
 
     def _identify(self, identity: dict[str, Any]) -> None:
-        known = self.get("identity")
+        known = self.get("identity", dict[str, Any])
         if known is None:
             self.put("identity", identity)
             self.commit()

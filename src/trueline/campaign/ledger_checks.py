@@ -85,6 +85,14 @@ def measured_of(text: Any, database: object) -> CaseMeasured:
         damaged(database, f"what was measured of a case cannot be read ({error})", ADVICE)
 
 
+def remembered(declared: Any, text: Any, name: str, database: object) -> Any:
+    """What a ledger remembers under a name, as what is declared."""
+    try:
+        return value_of(declared, json_value(_text(text)), name)
+    except _STRANGERS as error:
+        damaged(database, f"what it remembers cannot be read ({error})", ADVICE)
+
+
 _STRANGERS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
 """What comes of making a record of something else."""
 

@@ -52,10 +52,6 @@ class Planned:
     def as_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
 
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Planned:
-        return cls(**{**content, "mark": (content["mark"][0], content["mark"][1])})
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -80,8 +76,7 @@ class Asked:
 
 def plan_into(ledger: Ledger, asked: Asked, progress: Progress | None = None) -> Planned:
     """Plans what was asked for, as far as it is not planned yet."""
-    found = ledger.get("plan")
-    planned = Planned(asked.identity) if found is None else Planned.from_json(found)
+    planned = ledger.get("plan", Planned) or Planned(asked.identity)
     if planned.done and planned.asked == asked.identity:
         return planned
     try:

@@ -8,6 +8,7 @@ change, and restoring the code leaves nothing behind.
 
 from __future__ import annotations
 
+import threading
 import types
 import weakref
 from collections.abc import Callable
@@ -19,24 +20,25 @@ Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Splice:
-    """One function whose calls go to a handler while the splice is on."""
+    """One function whose calls go to a handler while the splice is on. Of several that are on, the youngest is asked
+    first, whose original leads to the one below it; they may be taken off in any order."""
 
     def __init__(self, function: types.FunctionType, handler: Handler) -> None:
         self._function = function
-        self._code = function.__code__
-        self._defaults = (function.__defaults__, function.__kwdefaults__)
-        original = types.FunctionType(
-            self._code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        self._layers = layers = _layers_of(function)
+        self._original = original = types.FunctionType(
+            layers.code, function.__globals__, function.__name__, None, function.__closure__
         )
-        original.__kwdefaults__ = function.__kwdefaults__
         original.__qualname__ = function.__qualname__
+        self.stands_over(layers.code, layers.defaults)
 
         def enter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return handler(original, args, kwargs)
 
         self._enter = enter
         self._place = _Place()
-        self._gate = _gate(self._code, self._place)
+        self._place.enter = _given_back(function, layers.code)
+        self.gate = _gate(layers.code, self._place)
 
     @staticmethod
     def own_codes() -> list[types.CodeType]:
@@ -44,25 +46,92 @@ class Splice:
         return [code for code in Splice.__init__.__code__.co_consts if isinstance(code, types.CodeType)]
 
     def on(self) -> None:
-        self._place.enter = self._enter
-        self._function.__code__ = self._gate
-        self._function.__defaults__ = None
-        self._function.__kwdefaults__ = None
+        with _lock:
+            self._place.enter = self._enter
+            self._layers.add(self, self._function)
 
     def off(self) -> None:
-        # Defaults first: another thread may call the function in between, and its own code is nothing without them.
-        self._function.__defaults__, self._function.__kwdefaults__ = self._defaults
-        self._function.__code__ = self._code
-        self._place.enter = _given_back(self._function)
+        with _lock:
+            self._layers.remove(self, self._function)
+            self._place.enter = _given_back(self._function, self._layers.code)
+
+    def stands_over(self, code: types.CodeType, defaults: _Defaults) -> None:
+        """Has the original of this splice do what lies below it."""
+        self._original.__defaults__, self._original.__kwdefaults__ = defaults
+        self._original.__code__ = code
 
 
-def _given_back(function: types.FunctionType) -> Callable[..., Any]:
+_Defaults = tuple[Any, Any]
+_NONE: _Defaults = (None, None)
+
+
+class _Layers:
+    """What a function does by itself, and the splices that are on, the oldest first."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        self._on: list[Splice] = []
+        self.read(function)
+
+    def read(self, function: types.FunctionType) -> None:
+        """Takes in what the function is now: the program may have exchanged its code itself. A gate that stands there
+        although no splice is on is one that the program has kept, and put back."""
+        if not self._on and not is_gate(function.__code__):
+            self.code: types.CodeType = function.__code__
+            self.defaults: _Defaults = (function.__defaults__, function.__kwdefaults__)
+
+    def add(self, splice: Splice, function: types.FunctionType) -> None:
+        self.read(function)
+        if splice not in self._on:
+            self._on.append(splice)
+        self._settle(function)
+
+    def remove(self, splice: Splice, function: types.FunctionType) -> None:
+        if splice in self._on:
+            self._on.remove(splice)
+        self._settle(function)
+
+    def _settle(self, function: types.FunctionType) -> None:
+        """Gives everybody what lies below, and the function the youngest gate. What the program has put there stays."""
+        code, defaults = self.code, self.defaults
+        for splice in self._on:
+            splice.stands_over(code, defaults)
+            code, defaults = splice.gate, _NONE
+        now = function.__code__
+        if now is not self.code and not is_gate(now):
+            return
+        if not self._on:
+            # Defaults first: another thread may call the function in between, and its own code is nothing without them.
+            function.__defaults__, function.__kwdefaults__ = defaults
+            function.__code__ = code
+        else:
+            function.__code__ = code
+            function.__defaults__, function.__kwdefaults__ = defaults
+
+
+_lock = threading.RLock()
+_known: weakref.WeakKeyDictionary[types.FunctionType, _Layers] = weakref.WeakKeyDictionary()
+
+
+def _layers_of(function: types.FunctionType) -> _Layers:
+    with _lock:
+        layers = _known.get(function)
+        if layers is None:
+            layers = _known[function] = _Layers(function)
+        layers.read(function)
+        return layers
+
+
+def _given_back(function: types.FunctionType, code: types.CodeType) -> Callable[..., Any]:
     """What a gate does that is still entered when its function has its own code again, and holds nothing of it: a
     compiler keeps the code that it has met, and with it all that the handler leads to."""
     known = weakref.ref(function)
 
     def enter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function: Any = known()
+        if is_gate(function.__code__) and _place_of(function.__code__).enter is enter:  # the program has put it back
+            own = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
+            own.__defaults__, own.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+            return own(*args, **kwargs)
         return function(*args, **kwargs)
 
     return enter
@@ -84,6 +153,10 @@ def _gate(code: types.CodeType, place: _Place) -> types.CodeType:
 def is_gate(code: types.CodeType) -> bool:
     """Whether this is the code of a gate."""
     return any(type(constant) is _Place for constant in code.co_consts)
+
+
+def _place_of(gate: types.CodeType) -> _Place:
+    return next(constant for constant in gate.co_consts if type(constant) is _Place)
 
 
 @cache

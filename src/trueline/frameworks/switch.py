@@ -47,18 +47,34 @@ class Exchange(Protocol):
 
 
 class Laid:
-    """A name of an object or a class that stands for something of ours while it is on."""
+    """A name of an object or a class that stands for something of ours while it is on. Of several that are laid over
+    one another each may be taken away at any time: the one above it then leads to what was below."""
+
+    _all: list[Laid] = []
+    """Those that are on, the oldest first."""
 
     def __init__(self, owner: Any, name: str, value: Any) -> None:
         self._owner, self._name, self._value = owner, name, value
         self._before = vars(owner)[name]
 
     def on(self) -> None:
+        if self not in self._all:
+            self._before = vars(self._owner)[self._name]
+            self._all.append(self)
         setattr(self._owner, self._name, self._value)
 
     def off(self) -> None:
-        if vars(self._owner)[self._name] is self._value:
+        if self not in self._all:
+            return
+        above = [one for one in self._all if one._is_over(self)]
+        if above:
+            above[0]._before = self._before
+        elif vars(self._owner)[self._name] is self._value:
             setattr(self._owner, self._name, self._before)
+        self._all.remove(self)
+
+    def _is_over(self, other: Laid) -> bool:
+        return self._owner is other._owner and self._name == other._name and self._before is other._value
 
 
 class Switch:

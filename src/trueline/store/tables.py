@@ -51,7 +51,7 @@ def trees(rows: Iterable[Row], given: Collection[int]) -> dict[int, Tree]:
 
 def _tree(text: Any, number: int, given: bool) -> Tree:
     tree = _json(text, "trees", number)
-    whole = tree is None or (isinstance(tree, dict) and not (given and _no_arguments(tree)))
+    whole = isinstance(tree, dict) and not (given and _no_arguments(tree)) if tree is not None else not given
     fault = tree_fault(tree) if whole else "it is no tree of arguments"
     if fault:
         unfit(f"row {number} of trees: {fault}")

@@ -255,16 +255,19 @@ static void hook_dealloc(PyObject *object)
     free_object(object);
 }
 
-/* Whether a dispatch mode is on in this thread. -1 on errors. */
-static int kernels_are_answered(void)
+/* Whether somebody is told of kernels: a dispatch mode of this thread, or a profiler. -1 on errors. */
+static int kernels_are_seen(void)
 {
-    static PyObject *depth;
-    if (depth == NULL) {
-        PyObject *torch = PyImport_ImportModule("torch._C");
-        depth = torch == NULL ? NULL : PyObject_GetAttrString(torch, "_len_torch_dispatch_stack");
-        Py_XDECREF(torch);
+    static PyObject *seen;
+    if (seen == NULL) {
+        PyObject *unseen = PyImport_ImportModule("trueline.frameworks.torch.unseen");
+        seen = unseen == NULL ? NULL : PyObject_GetAttrString(unseen, "kernels_are_seen");
+        Py_XDECREF(unseen);
     }
-    return depth == NULL ? -1 : ask_integer(depth) > 0;
+    PyObject *answer = seen == NULL ? NULL : PyObject_CallFunctionObjArgs(seen, NULL);
+    int truth = answer == NULL ? -1 : PyObject_IsTrue(answer);
+    Py_XDECREF(answer);
+    return truth;
 }
 
 /* What to keep of a gradient that is to become that of a parameter; a new reference. Autograd gives it away if nobody
@@ -278,7 +281,7 @@ static PyObject *keep_final(Recorder *recorder, PyObject *gradient)
         return enabled < 0 ? NULL : gradient;
     }
     PyObject *kept = recorder->api->stand_in(recorder->looker, gradient);
-    int asked = kept != gradient ? 0 : (PyObject *)Py_TYPE(gradient) != tensor_type ? 1 : kernels_are_answered();
+    int asked = kept != gradient ? 0 : (PyObject *)Py_TYPE(gradient) != tensor_type ? 1 : kernels_are_seen();
     if (asked > 0) { /* somebody would see the copy */
         Py_DECREF(kept);
         return PyObject_CallMethodObjArgs(recorder->watch, N_stand_in, gradient, NULL);

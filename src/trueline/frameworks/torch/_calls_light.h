@@ -4,7 +4,7 @@
  * flattened, numbered or written. Of its outputs those whose turn it is are looked at: in CPU memory at once, on a
  * device by a row in a table that Python sends off. At the graph nodes of its outputs a LightHook waits for their
  * gradients; in CPU memory all of those are read, and all but the youngest let go of as long as they are good. The
- * interpreter's lock is held all the time.
+ * interpreter's lock is held all the time, but for what torch does to make another tensor for the same memory.
  */
 #ifndef TRUELINE_CALLS_LIGHT_H
 #define TRUELINE_CALLS_LIGHT_H
@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "_calls_flatten.h"
+#include "_calls_light_hold.h"
 #include "_calls_light_rows.h"
 #include "_calls_modules.h"
 #include "_calls_torch.h"
@@ -41,7 +42,8 @@ typedef void (*LightReader)(const uint64_t *descriptor, void *row);
 /* Objects of ``light_calls.LightWatch``, by the names under which the constructor takes them. */
 #define LIGHT_FIELDS(DO)                                                                                               \
     DO(notebook) DO(threads) DO(entries) DO(enter_site) DO(finder) DO(elsewhere) DO(table_full)        \
-    DO(over_limit) DO(backward_begins) DO(look) DO(no_torch_function) DO(waiting) DO(device_full) DO(stream_of)
+    DO(over_limit) DO(backward_begins) DO(look) DO(no_torch_function) DO(waiting) DO(device_full) DO(stream_of) \
+    DO(kernel_depth) DO(profiling)
 
 typedef struct {
     PyObject_HEAD
@@ -80,6 +82,7 @@ typedef struct {
         int64_t version, numel;
     } passed[FEW_PASSED];
     int next_passed;
+    Holding holding;
     Table sites;
 } LightRecorder;
 
@@ -126,6 +129,7 @@ static void forget_recent(LightRecorder *self)
     self->recent_bytes = 0;
     for (int i = 0; i < FEW_PASSED; i++)
         Py_CLEAR(self->passed[i].holder);
+    forget_stand_ins(&self->holding);
 }
 
 static int light_clear(PyObject *object)
@@ -274,8 +278,8 @@ static int look_plainly(LightRecorder *self, PyObject *tensor, int64_t call, int
 
 /* ---- tensors in arguments ---- */
 
-/* Appends the tensors in a value; ``lists`` is set where there is a list, which the program may change later. */
-static int gather_leaves(PyObject *value, Leaves *leaves, int *lists, int depth)
+/* Appends the tensors in a value. */
+static int gather_leaves(PyObject *value, Leaves *leaves, int depth)
 {
     PyTypeObject *kind = Py_TYPE(value);
     if ((PyObject *)kind == tensor_type || (PyObject *)kind == parameter_type)
@@ -286,9 +290,8 @@ static int gather_leaves(PyObject *value, Leaves *leaves, int *lists, int depth)
         return 0;
     int is_tuple = kind == &PyTuple_Type;
     if ((is_tuple || kind == &PyList_Type) && depth < MOST_NESTED) {
-        *lists |= !is_tuple;
         for (Py_ssize_t i = 0; i < (is_tuple ? PyTuple_Size(value) : PyList_Size(value)); i++)
-            if (gather_leaves(is_tuple ? PyTuple_GetItem(value, i) : PyList_GetItem(value, i), leaves, lists, depth + 1) < 0)
+            if (gather_leaves(is_tuple ? PyTuple_GetItem(value, i) : PyList_GetItem(value, i), leaves, depth + 1) < 0)
                 return -1;
         return 0;
     }
@@ -300,31 +303,13 @@ static int gather_leaves(PyObject *value, Leaves *leaves, int *lists, int depth)
     return failed ? -1 : 0;
 }
 
-/* The same arguments with their own copies of lists, as far as those lie on top; a new reference. */
-static PyObject *own_lists(PyObject *args)
-{
-    Py_ssize_t count = PyTuple_Size(args);
-    PyObject *own = PyTuple_New(count);
-    for (Py_ssize_t i = 0; own != NULL && i < count; i++) {
-        PyObject *item = PyTuple_GetItem(args, i);
-        if (PyList_CheckExact(item)) {
-            item = PyList_GetSlice(item, 0, PyList_Size(item));
-        } else {
-            Py_INCREF(item);
-        }
-        if (item == NULL || PyTuple_SetItem(own, i, item) < 0)
-            Py_CLEAR(own);
-    }
-    return own;
-}
-
 /* ---- one call ---- */
 
 typedef struct {
     Trait *trait; /* borrowed */
     int64_t nth, number, site;
-    int mutates, lists;
-    Leaves inputs;
+    int mutates;
+    Leaves inputs, held; /* what is held in their place */
     Words marks; /* of the inputs: version and place each */
 } LightOpen;
 
@@ -414,10 +399,10 @@ static int begin_light(LightRecorder *self, LightOpen *call, PyObject *args, PyO
     Trait *trait = call->trait;
     PyObject *name, *value;
     Py_ssize_t at = 0;
-    if (gather_leaves(args, &call->inputs, &call->lists, 0) < 0)
+    if (gather_leaves(args, &call->inputs, 0) < 0)
         return -1;
     while (kwargs != Py_None && PyDict_Next(kwargs, &at, &name, &value))
-        if (gather_leaves(value, &call->inputs, &call->lists, 0) < 0)
+        if (gather_leaves(value, &call->inputs, 0) < 0)
             return -1;
     if (take_marks(self, &call->inputs, &call->marks) < 0)
         return -1;
@@ -460,13 +445,30 @@ static PyObject *tuple_of(PyObject **fields, size_t count)
     return tuple;
 }
 
+/* The arguments and the result as they are held. */
+static int hold_values(const LightOpen *call, PyObject *args, PyObject *kwargs, PyObject *result, const Leaves *outputs,
+                       const Leaves *held, PyObject **own)
+{
+    Exchange given = {&call->inputs, &call->held, 0}, made = {outputs, held, 0};
+    own[0] = exchanged(&given, args, 0);
+    own[1] = own[0] == NULL ? NULL : exchanged_names(&given, kwargs);
+    own[2] = own[1] == NULL ? NULL : exchanged(&made, result, 0);
+    if (own[2] == NULL) {
+        Py_XDECREF(own[1]);
+        Py_XDECREF(own[0]);
+        return -1;
+    }
+    PyObject_GC_UnTrack(own[0]); /* held by the entry alone, as far as it matters, which is not tracked either */
+    return 0;
+}
+
 static PyObject *light_entry(LightRecorder *self, const LightOpen *call, PyObject *args, PyObject *kwargs, PyObject *result,
-                             const Leaves *outputs)
+                             const Leaves *outputs, const Leaves *held)
 {
     Words after, given;
     begin_words(&after);
     begin_words(&given);
-    PyObject *entry = NULL, *own = NULL, *before = versions_of(&call->marks), *now = NULL, *made = NULL;
+    PyObject *entry = NULL, *own[3], *before = versions_of(&call->marks), *now = NULL, *made = NULL;
     if (take_marks(self, outputs, &after) == 0 && (!call->mutates || take_marks(self, &call->inputs, &given) == 0))
         made = versions_of(&after);
     if (made != NULL && call->mutates) {
@@ -475,22 +477,13 @@ static PyObject *light_entry(LightRecorder *self, const LightOpen *call, PyObjec
         now = Py_None;
         Py_INCREF(now);
     }
-    if (call->lists) {
-        own = own_lists(args);
-    } else {
-        own = args;
-        Py_INCREF(own);
-    }
     const Thread *thread = this_thread((Threads *)self->threads);
-    if (before != NULL && made != NULL && now != NULL && own != NULL && thread != NULL) {
-        Py_INCREF(kwargs);
-        Py_INCREF(result);
-        PyObject_GC_UnTrack(own); /* held by the entry alone, as far as it matters, which is not tracked either */
+    if (before != NULL && made != NULL && now != NULL && thread != NULL &&
+        hold_values(call, args, kwargs, result, outputs, held, own) == 0) {
         PyObject *fields[] = {PyLong_FromLongLong(call->number),   PyLong_FromLongLong(call->site),
-                              PyLong_FromLongLong(thread->number), own, kwargs, result, before, now, made};
+                              PyLong_FromLongLong(thread->number), own[0], own[1], own[2], before, now, made};
         entry = tuple_of(fields, sizeof fields / sizeof *fields);
     } else {
-        Py_XDECREF(own);
         Py_XDECREF(before);
         Py_XDECREF(now);
         Py_XDECREF(made);
@@ -591,7 +584,7 @@ static int is_fresh(const LightOpen *call, uint64_t place)
     return 1;
 }
 
-static int end_outputs(LightRecorder *self, const LightOpen *call, const Leaves *outputs)
+static int end_outputs(LightRecorder *self, const LightOpen *call, const Leaves *outputs, const Leaves *held)
 {
     int turn = light_turn(self, call->site), failed = 0;
     LightEnd end = {NULL, NULL};
@@ -609,7 +602,7 @@ static int end_outputs(LightRecorder *self, const LightOpen *call, const Leaves 
             if (fresh)
                 self->held += described.numel * described.itemsize;
             if (turn && (fresh || call->mutates)) /* else it is what another call made, and has its turn there */
-                failed = look_in_turn(self, tensor, &described, call->number, call->site, AS_OUTPUT, i) < 0;
+                failed = look_in_turn(self, held->at[i], &described, call->number, call->site, AS_OUTPUT, i) < 0;
         }
         if (!failed && wanted && self->backward && (call->mutates || !is_among(&call->inputs, tensor)))
             failed = await_gradient(self, call, tensor, i, &end) < 0;
@@ -633,13 +626,16 @@ static int look_at_scaler(LightRecorder *self, const LightOpen *call, PyObject *
 
 static int end_light(LightRecorder *self, LightOpen *call, PyObject *args, PyObject *kwargs, PyObject *result)
 {
-    Leaves outputs;
-    int lists = 0;
+    Leaves outputs, held;
     begin_leaves(&outputs);
-    int failed = gather_leaves(result, &outputs, &lists, 0) < 0;
+    begin_leaves(&held);
+    int failed = gather_leaves(result, &outputs, 0) < 0;
     if (!failed && (call->inputs.count || outputs.count))
-        failed = end_outputs(self, call, &outputs) < 0 || look_at_scaler(self, call, args) < 0 ||
-                 keep_entry(self, light_entry(self, call, args, kwargs, result, &outputs)) < 0;
+        failed = hold_leaves(&self->holding, &call->inputs, NULL, NULL, &call->held) < 0 ||
+                 hold_leaves(&self->holding, &outputs, &call->inputs, &call->held, &held) < 0 ||
+                 end_outputs(self, call, &outputs, &held) < 0 || look_at_scaler(self, call, args) < 0 ||
+                 keep_entry(self, light_entry(self, call, args, kwargs, result, &outputs, &held)) < 0;
+    end_leaves(&held);
     end_leaves(&outputs);
     return failed ? -1 : 0;
 }
@@ -655,7 +651,8 @@ static void light_raised(LightRecorder *self, LightOpen *call, PyObject *args, P
     PyObject *text = PyObject_Str(value == NULL ? Py_None : value);
     PyObject *kind = type == NULL ? NULL : PyObject_GetAttrString(type, "__name__");
     PyObject *message = text == NULL || kind == NULL ? NULL : PyUnicode_FromFormat("%U: %U", kind, text);
-    int failed = message == NULL || keep_entry(self, light_entry(self, call, args, kwargs, message, &none)) < 0;
+    int failed = message == NULL || hold_leaves(&self->holding, &call->inputs, NULL, NULL, &call->held) < 0 ||
+                 keep_entry(self, light_entry(self, call, args, kwargs, message, &none, &none)) < 0;
     Py_XDECREF(text);
     Py_XDECREF(kind);
     Py_XDECREF(message);
@@ -704,8 +701,10 @@ static PyObject *light_record(LightRecorder *self, Trait *trait, PyObject *funct
         call.mutates = 1;
     }
     begin_leaves(&call.inputs);
+    begin_leaves(&call.held);
     begin_words(&call.marks);
     PyObject *result = light_open(self, &call, function, args, kwargs);
+    end_leaves(&call.held);
     end_leaves(&call.inputs);
     end_words(&call.marks);
     return result;
@@ -978,8 +977,18 @@ static PyObject *light_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
         N_register_prehook = PyUnicode_InternFromString("register_prehook");
     if (N_grad == NULL)
         N_grad = PyUnicode_InternFromString("grad");
-    if (self->api == NULL || self->hook_type == NULL || N_register_prehook == NULL || N_grad == NULL || take_light_fields(self, keywords) < 0)
+    if (N_is_leaf == NULL)
+        N_is_leaf = PyUnicode_InternFromString("is_leaf");
+    if (N_made_by == NULL)
+        N_made_by = PyUnicode_InternFromString("_trueline_made_by");
+    if (N_make == NULL)
+        N_make = PyUnicode_InternFromString("_make");
+    if (self->api == NULL || self->hook_type == NULL || N_register_prehook == NULL || N_grad == NULL || N_is_leaf == NULL ||
+        N_made_by == NULL || N_make == NULL || take_light_fields(self, keywords) < 0)
         Py_CLEAR(self);
+    else
+        self->holding = (Holding){.look = self->look, .kernel_depth = self->kernel_depth, .profiling = self->profiling,
+                                  .api = self->api};
     return (PyObject *)self;
 }
 

@@ -691,9 +691,43 @@ static void marks_of(PyObject *module, PyObject *tensor, int64_t *version, uint6
         *place = ((const uint64_t *)implementation)[state->storage_word];
 }
 
+static int may_stand_in(PyObject *module, PyObject *tensor, int *wants)
+{
+    const State *state = state_of(module);
+    Facts facts;
+    if (!state->ready || state->object_word < 0 || (PyObject *)Py_TYPE(tensor) != state->tensor_type ||
+        !ask(state, tensor, &facts))
+        return 0;
+    *wants = wants_grad(state, tensor, facts.implementation);
+    if (*wants < 0)
+        PyErr_Clear();
+    return *wants >= 0;
+}
+
+static int is_alike(PyObject *module, PyObject *tensor, PyObject *other)
+{
+    const State *state = state_of(module);
+    if (!is_plain(state, tensor) || !is_plain(state, other))
+        return 0;
+    const uint64_t *here = ((void **)tensor)[state->object_word], *there = ((void **)other)[state->object_word];
+    Facts one, two;
+    if (here[state->version_word] != there[state->version_word] || here[state->storage_word] != there[state->storage_word] ||
+        !ask(state, tensor, &one) || !ask(state, other, &two) || one.dtype != two.dtype || one.ndim != two.ndim ||
+        one.pointer != two.pointer)
+        return 0;
+    size_t size = (size_t)one.ndim * sizeof *one.sizes;
+    return memcmp(one.sizes, two.sizes, size) == 0 && memcmp(one.strides, two.strides, size) == 0;
+}
+
+static PyObject *detached(PyObject *module, PyObject *tensor)
+{
+    return state_of(module)->detach(tensor, NULL);
+}
+
 _Static_assert(sizeof(Descriptor) == DESCRIPTOR_WORDS * sizeof(uint64_t), "a row of DESCRIPTOR");
 
-static LookApi API = {look, version, waits, changed, is_looker, stand_in, describe_plain, marks_of};
+static LookApi API = {look, version, waits, changed, is_looker, stand_in, describe_plain, marks_of, may_stand_in,
+                      is_alike, detached};
 
 /* ---- the module ---- */
 

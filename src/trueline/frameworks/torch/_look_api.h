@@ -24,7 +24,7 @@ typedef struct {
     int is_exact, wants_grad;
 } Described;
 
-/* All but the last two, which take the module, take a Looker first, and give -1 with an error set on errors. */
+/* All but the last five, which take the module, take a Looker first, and give -1 with an error set on errors. */
 typedef struct {
     /* Looks at a tensor, see TensorDesk.look. */
     int (*look)(PyObject *looker, PyObject *tensor, Seen *seen);
@@ -43,6 +43,13 @@ typedef struct {
     int (*describe)(PyObject *module, PyObject *tensor, Described *described);
     /* The version of a tensor and the place of its storage; -1 and 0 where there are none. Never fails. */
     void (*marks)(PyObject *module, PyObject *tensor, int64_t *version, uint64_t *place);
+    /* Whether another plain tensor could stand for a plain one, and whether gradients are wanted of that; 0 also where
+     * either cannot be found out. Never fails. */
+    int (*may_stand_in)(PyObject *module, PyObject *tensor, int *wants_grad);
+    /* Whether the first of two tensors lies where the second does, looks as it does and counts its versions. */
+    int (*is_alike)(PyObject *module, PyObject *tensor, PyObject *other);
+    /* Another tensor for the same memory and version counter, of which autograd knows nothing. A new reference. */
+    PyObject *(*detached)(PyObject *module, PyObject *tensor);
 } LookApi;
 
 #endif

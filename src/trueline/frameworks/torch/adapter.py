@@ -11,6 +11,7 @@ import torch
 from trueline.cases import Target
 from trueline.frameworks.base import Executor, Notebook, Scope, Watcher
 from trueline.frameworks.light import LightOptions, LightWatcher
+from trueline.frameworks.torch.unseen import alone
 
 _seed: list[int] = []
 
@@ -26,6 +27,7 @@ class TorchAdapter:
     def version(self) -> str:
         return str(torch.__version__)
 
+    @alone
     def way(self) -> str:
         from trueline.frameworks.torch.calls import way_taken
 
@@ -60,11 +62,13 @@ class TorchAdapter:
             torch.backends.cudnn.deterministic = True
             torch.backends.cudnn.benchmark = False
 
+    @alone
     def watcher(self, notebook: Notebook, scope: Scope) -> Watcher:
         from trueline.frameworks.torch.doors import TorchWatcher
 
         return TorchWatcher(notebook, scope)
 
+    @alone
     def light_watcher(self, options: LightOptions) -> LightWatcher:
         from trueline.frameworks.torch.light import TorchLightWatcher
 

@@ -130,12 +130,19 @@ def quick_registration(calls: Any) -> Callable[[], None]:
     """Lets hooks of ours be registered at nodes without a handle for each, which takes longer than all the rest of it;
     gives what undoes that."""
     kind: Any = torch.autograd.Function
+    _registering.append(None)
     kind._register_hook = calls.registrar
 
     def undo() -> None:
-        del kind._register_hook  # torch's own is inherited
+        _registering.pop()
+        if not _registering and "_register_hook" in vars(kind):
+            del kind._register_hook  # torch's own is inherited
 
     return undo
+
+
+_registering: list[None] = []
+"""One for each observer that has asked for it."""
 
 
 def recorder_for(watch: Watch, calls: Any, **constants: Any) -> Any:

@@ -22,13 +22,14 @@ from trueline.frameworks.torch.asking import quick_asking
 from trueline.frameworks.torch.doors import TorchWatcher
 from trueline.frameworks.torch.light_calls import FORWARD_FIELDS, Entry, LightWatch
 from trueline.frameworks.torch.light_examine import Examiner
+from trueline.frameworks.torch.light_hold import is_parameter, wants_grad
 from trueline.frameworks.torch.light_leaves import leaves_of, place_of
 from trueline.frameworks.torch.light_looks import RAW
 from trueline.frameworks.torch.light_names import LookNames, entry_numbered
 from trueline.frameworks.torch.light_notebook import LightTraits
 from trueline.frameworks.torch.light_steps import Copies, Step, free_memory
 from trueline.frameworks.torch.modes import push, remove
-from trueline.frameworks.torch.unseen import Unseen, bytes_of, told
+from trueline.frameworks.torch.unseen import Unseen, bytes_of
 
 CHEAP = 0.03
 """The share of a step that looking at everything may take; then all is looked at in every step."""
@@ -239,7 +240,7 @@ class TorchLightWatcher(TorchWatcher):
         if entry is None:
             return
         for leaf, tensor in enumerate(leaves_of((entry[5],), None)):
-            if told(tensor, "requires_grad"):
+            if wants_grad(tensor):
                 self.watch.looks.add(tensor, forward, entry[1], light_looks.OUTPUT, leaf, Sink.LOSS)
 
     def _look_at_result(self) -> None:
@@ -313,7 +314,7 @@ class TorchLightWatcher(TorchWatcher):
         for entry in self.watch.entries:
             if len(entry) == FORWARD_FIELDS:
                 for tensor in leaves_of(entry[3], entry[4]):
-                    if told(tensor, "is_leaf") and told(tensor, "requires_grad"):
+                    if is_parameter(tensor):
                         found[id(tensor)] = tensor
         return list(found.values())
 

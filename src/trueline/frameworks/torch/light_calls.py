@@ -12,6 +12,8 @@ gradients is empty once they were let go of: on the CPU each is read when it arr
 long as all are good, since memory that is not given back costs a program more than the reading. Trees, layouts and
 stacks are made of entries when somebody asks.
 
+Tensors in an entry stand for those of the program (``light_hold.py``), which die when it lets go of them.
+
 A **site** is a place in the program: the n-th call of an API in a step, in a module, made at one line. It is numbered
 when it is first seen; then its stack is taken, and never again.
 """
@@ -33,6 +35,7 @@ from trueline.frameworks.light import LightOptions, Sink
 from trueline.frameworks.torch.calls import fast_calls
 from trueline.frameworks.torch.fast import fast_looks
 from trueline.frameworks.torch.light_groups import plain_of
+from trueline.frameworks.torch.light_hold import Holding
 from trueline.frameworks.torch.light_leaves import leaves_of, place_of, versions_of, written_unseen
 from trueline.frameworks.torch.light_looks import GRADIENT, INPUT, OUTPUT, LookTables
 from trueline.frameworks.torch.light_notebook import LightNotebook
@@ -41,7 +44,7 @@ from trueline.frameworks.torch.opencalls import Closing, made_between, recomputi
 from trueline.frameworks.torch.selection import Selection
 from trueline.frameworks.torch.stacks import torch_stacks
 from trueline.frameworks.torch.tensors import _version
-from trueline.frameworks.torch.unseen import Unseen, bytes_of, told
+from trueline.frameworks.torch.unseen import Unseen, bytes_of, kernel_depth, profiling, told
 from trueline.numerics import light
 from trueline.store.columns import NONE
 
@@ -134,6 +137,8 @@ class LightWatch:
             waiting=self.looks.waiting,
             device_full=self.looks.send,
             stream_of=getattr(torch._C, "_cuda_getCurrentRawStream", None),
+            kernel_depth=kernel_depth,
+            profiling=profiling,
         )
         recorder.backward = int(self._backward)
         recorder.limit, recorder.window, recorder.whole = self.limit, self.window, self.whole
@@ -248,7 +253,8 @@ class LightWatch:
         self, trait: Trait, call: tuple[Any, ...], args: Any, kwargs: Any, result: Any, error: BaseException | None
     ) -> None:
         if error is not None:
-            self._add((*call[:3], args, kwargs, f"{type(error).__name__}: {error}", call[3], None, b""))
+            given = Holding().given(args, kwargs)
+            self._add((*call[:3], *given, f"{type(error).__name__}: {error}", call[3], None, b""))
         elif self._looking:
             try:
                 with Unseen():
@@ -289,8 +295,9 @@ class LightWatch:
         if self._backward:
             self._await_gradients(number, site, inputs, outputs, mutates)
         after = versions_of(inputs) if mutates else None
-        own = tuple([list(item) if type(item) is list else item for item in args])
-        self._add((number, site, thread, own, kwargs, result, before, after, versions_of(outputs)))
+        holding = Holding()
+        own = *holding.given(args, kwargs), holding.held(result, made=True)
+        self._add((number, site, thread, *own, before, after, versions_of(outputs)))
 
     def _look_in_turn(self, tensor: torch.Tensor, number: int, site: int, part: int, leaf: int) -> None:
         owner = self.own

@@ -13,6 +13,7 @@ from trueline.frameworks.light import LooksArray, is_bad
 from trueline.frameworks.torch.flatten import flatten
 from trueline.frameworks.torch.light_calls import FORWARD_FIELDS, Entry, LightWatch
 from trueline.frameworks.torch.light_groups import exact_looks
+from trueline.frameworks.torch.light_hold import is_parameter, wants_grad
 from trueline.frameworks.torch.light_leaves import place_of, written_unseen
 from trueline.frameworks.torch.light_looks import GRADIENT, INPUT, OUTPUT, taken_apart
 from trueline.frameworks.torch.tensors import _version
@@ -204,13 +205,13 @@ class Drafts:
         arrived = tuple(leaf for leaf in self._arrived_leaves(draft))
         departed: list[int] = []
         for leaf in forward.inputs:
-            if not leaf.tensor.requires_grad:
+            if not wants_grad(leaf.tensor):
                 continue
             maker = self._makers.get(self._identity(leaf))
             gradient = None if maker is None else self._gradients.get((maker[0].number, maker[1]))
             if gradient is not None:
                 found = replace(gradient, role=Role.OUTPUT, path=leaf.path)
-            elif leaf.tensor.is_leaf and leaf.tensor.grad is not None:
+            elif is_parameter(leaf.tensor) and leaf.tensor.grad is not None:
                 found = self._given(leaf, leaf.tensor.grad, draft.number)
             else:
                 continue

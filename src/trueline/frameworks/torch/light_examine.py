@@ -14,6 +14,7 @@ from trueline.errors import TruelineError
 from trueline.frameworks.light import Examination, HeldCall, HeldTensor, Sink, is_bad
 from trueline.frameworks.torch.light_drafts import Draft, Drafts, Leaf, strides_of
 from trueline.frameworks.torch.light_groups import plain_of
+from trueline.frameworks.torch.light_hold import is_parameter, maker_of, wants_grad
 from trueline.frameworks.torch.light_looks import taken_apart
 from trueline.frameworks.torch.readers import bytes_of, copy_of
 from trueline.frameworks.torch.tensors import _version
@@ -61,7 +62,7 @@ class Examiner(Drafts):
     def _to_parameter(self, draft: Draft) -> bool:
         assert draft.forward is not None, "of a backward"
         leaves = {leaf.path: leaf for leaf in draft.forward.inputs}
-        return any(leaves[leaf.path].tensor.is_leaf and leaf.bad for leaf in draft.outputs)
+        return any(is_parameter(leaves[leaf.path].tensor) and leaf.bad for leaf in draft.outputs)
 
     def _walk(self, starts: list[Draft]) -> Draft | None:
         """The first call, on the way back from these along bad tensors, none of whose inputs is bad."""
@@ -149,7 +150,7 @@ class Examiner(Drafts):
             shape=tuple(int(size) for size in tensor.shape),
             strides=strides_of(tensor),
             device=str(tensor.device),
-            requires_grad=bool(tensor.requires_grad),
+            requires_grad=wants_grad(tensor),
             look=leaf.look,
             missing=leaf.missing,
             content=None if leaf.missing else _content_of(leaf),
@@ -158,8 +159,7 @@ class Examiner(Drafts):
 
 def _passes_on(draft: Draft) -> bool:
     assert draft.forward is not None, "of a backward"
-    nodes = [leaf.tensor.grad_fn for leaf in draft.forward.outputs]
-    return all(node is not None and node.name() in _PASSES_ON for node in nodes)
+    return all(maker_of(leaf.tensor) in _PASSES_ON for leaf in draft.forward.outputs)
 
 
 def _content_of(leaf: Leaf) -> Callable[[], memoryview]:

@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from trueline.frameworks.torch.flatten import PLAIN_TENSORS
 from trueline.frameworks.torch.graph import MARK
+from trueline.frameworks.torch.kernels import made
 from trueline.frameworks.torch.names import EXCHANGED, KERNEL, RECORD, SKIP, Names, Trait
-from trueline.frameworks.torch.unseen import Unseen
 from trueline.store.interrupts import shielded
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ class ApiMode(TorchFunctionMode):
         if trait is not None and trait.treatment == EXCHANGED:
             func = self._traits.who_asks(func)
             trait = self._known.get(func) or self._traits.learn(func)
-            return self._call(trait, func, args, kwargs)
+            if trait.treatment == RECORD:
+                return self._call(trait, func, args, kwargs)
         if any(_has_a_say(value) for value in args):  # who has it sees the call, and we nothing of what is inside
             self._miss(f"inside of {trait.name if trait is not None else func}, of a tensor subclass")
             return func(*args, **kwargs)
@@ -354,36 +355,6 @@ class KernelMode(TorchDispatchMode):
                 return func(*args, **kwargs)
             trait = self._traits.learn_kernel(func)
         return self._watch.kernel(trait, made(func), args, kwargs)
-
-
-def made(kernel: Any) -> Any:
-    """What makes the call of a kernel and asks nobody's ``__torch_function__`` about it: without us it would not be
-    called from Python."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with torch._C.DisableTorchFunction():
-            if any(type(value) in _NUMBERS for value in args):
-                args = _tensors_again(kernel, args)
-            return kernel(*args, **kwargs)
-
-    return call
-
-
-_NUMBERS = {int: torch.int64, float: torch.float64, bool: torch.bool, complex: torch.complex128}
-
-
-def _tensors_again(kernel: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """torch shows a dispatch mode a tensor that was made of a number as that number; not every kernel takes it back."""
-    schema = getattr(kernel, "_schema", None)
-    if schema is None or torch._C._should_allow_numbers_as_tensors(schema.name.rpartition(":")[2]):
-        return args
-    with Unseen():
-        return tuple(
-            torch.tensor(value, dtype=_NUMBERS[type(value)])
-            if type(value) in _NUMBERS and isinstance(argument.type, torch._C.TensorType)
-            else value
-            for value, argument in zip(args, schema.arguments, strict=False)
-        )
 
 
 _BOOKKEEPING = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})

@@ -184,7 +184,7 @@ class Names:
             if frame is None:
                 break
             code = frame.f_code
-            if frame.f_globals.get(code.co_name) is function and code is not getattr(function, "__code__", None):
+            if _is_shown(function, frame) and code is not getattr(function, "__code__", None):
                 return self._made_of(code)
             frame = frame.f_back
         return None
@@ -215,6 +215,12 @@ class Names:
             return f"torch.Tensor.{function.__name__}"
         module = getattr(function, "__module__", None) or "torch"
         return f"{module}.{getattr(function, '__qualname__', getattr(function, '__name__', type(function).__name__))}"
+
+
+def _is_shown(function: Any, frame: types.FrameType) -> bool:
+    """Whether the function of this frame, or a method of tensors, would show this one when it looks itself up."""
+    name = frame.f_code.co_name
+    return frame.f_globals.get(name) is function or vars(torch.Tensor).get(name) is function
 
 
 def _property_name(function: Any) -> str | None:

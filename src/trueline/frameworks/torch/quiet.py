@@ -32,11 +32,13 @@ def quiet_properties(calls: Any, mode: Any) -> Callable[[], None]:
     if calls is None or calls.ask_doors() is None:
         return lambda: None
     names = [name for name in _properties() if name not in vars(torch.Tensor)]
-    for name in names:
-        setattr(torch.Tensor, name, calls.Quiet(_properties()[name], mode))
+    ours = {name: calls.Quiet(_properties()[name], mode) for name in names}
+    for name, value in ours.items():
+        setattr(torch.Tensor, name, value)
 
     def take_away() -> None:
-        for name in names:
-            delattr(torch.Tensor, name)
+        for name, value in ours.items():
+            if vars(torch.Tensor).get(name) is value:  # else the program has laid its own over it
+                delattr(torch.Tensor, name)
 
     return take_away

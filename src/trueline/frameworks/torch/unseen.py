@@ -63,6 +63,44 @@ class Unseen:
         self._function.__exit__(None, None, None)
 
 
+_STACKS: tuple[tuple[Any, Any, Any], ...] = (
+    (
+        torch._C._len_torch_function_stack,
+        torch._C._pop_torch_function_stack,
+        torch._C._push_on_torch_function_stack,
+    ),
+    (
+        torch._C._len_torch_dispatch_stack,
+        functools.partial(torch._C._pop_torch_dispatch_stack, None),
+        torch._C._push_on_torch_dispatch_stack,
+    ),
+)
+
+
+class Alone:
+    """No mode is on this thread, and all are again when it is left: for what asks torch about modes themselves, and for
+    imports, which :class:`Unseen` would have do everything without autograd."""
+
+    def __enter__(self) -> None:
+        self._taken = [(push, [pop() for _ in range(depth())][::-1]) for depth, pop, push in _STACKS]
+
+    def __exit__(self, *exception: object) -> None:
+        for push, modes in self._taken:
+            for mode in modes:
+                push(mode)
+
+
+def alone(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Has a function run without a mode of anybody's."""
+
+    @functools.wraps(method)
+    def alone_there(*args: Any, **kwargs: Any) -> Any:
+        with Alone():
+            return method(*args, **kwargs)
+
+    return alone_there
+
+
 def unseen(method: Callable[..., Any]) -> Callable[..., Any]:
     """Has all that a function does go straight to the kernels."""
 
@@ -83,6 +121,21 @@ _BASE = {name: vars(torch._C.TensorBase)[name] for name in _TOLD}
 
 storage_of: Callable[[torch.Tensor], torch.UntypedStorage] = torch._C.TensorBase.untyped_storage
 """Torch's own way to the memory of a tensor."""
+
+
+kernel_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
+profiling: Callable[[], bool] = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
+
+
+def kernels_are_seen() -> bool:
+    """Whether somebody is told of kernels: a dispatch mode of this thread, or a profiler, which sees ours as well."""
+    return bool(kernel_depth()) or profiling()
+
+
+def same_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """Another plain tensor for the same memory, made so that no profiler sees it where its versions need not be
+    counted: none have been."""
+    return tensor.data if profiling() and tensor._version == 0 else tensor.detach()
 
 
 def bytes_of(tensor: torch.Tensor) -> int:

@@ -30,7 +30,7 @@ from trueline.frameworks.torch.opencalls import (
 from trueline.frameworks.torch.selection import Selection
 from trueline.frameworks.torch.stacks import torch_stacks
 from trueline.frameworks.torch.tensors import TensorDesk, likeness
-from trueline.frameworks.torch.unseen import Unseen, told, unseen
+from trueline.frameworks.torch.unseen import Unseen, kernels_are_seen, same_memory, told, unseen
 from trueline.frameworks.trees import Trees
 from trueline.records import Level, Role
 from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, ROLES
@@ -38,7 +38,6 @@ from trueline.store.columns import CALL_COLUMNS, LEVELS, NONE, ROLES
 _next_sequence = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 _grad_enabled = torch.is_grad_enabled
 _graph_task = torch._C._current_graph_task_id
-_kernel_depth = torch._C._len_torch_dispatch_stack
 
 OUTLIVED = "calls that were still running when the recording ended"
 HELD_CALLS = 512
@@ -366,7 +365,7 @@ class Watch(OptimizerScope):
         unseen once the backward has ended (the next one adds to it), so it is read by then. In CPU memory, where that
         would take the program's time, the copy is cheaper, unless there is somebody who sees it."""
         in_memory, is_odd = told(gradient, "device").type == "cpu", type(gradient) is not torch.Tensor
-        if in_memory and not is_odd and not _kernel_depth():
+        if in_memory and not is_odd and not kernels_are_seen():
             return gradient
         self._settle_then |= in_memory
         task = _graph_task()
@@ -374,7 +373,7 @@ class Watch(OptimizerScope):
             self._read_after = task
             self.read_after_backward()
         with Unseen():
-            return likeness(gradient) if is_odd else gradient.detach()
+            return likeness(gradient) if is_odd else same_memory(gradient)
 
     def _backward_ended(self) -> None:
         try:
