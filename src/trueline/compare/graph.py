@@ -102,7 +102,8 @@ class ValueGraph:
         found: dict[int, list[int]] = defaultdict(list)
         tensors, positions = self.trace.visits[chosen, 3], self._position[chosen]
         for tensor, position in zip(tensors.tolist(), positions.tolist(), strict=True):
-            found[tensor].append(position)
+            if found[tensor][-1:] != [position]:  # a call that takes a value twice is one user
+                found[tensor].append(position)
         return found
 
     def users_of(self, tensor: int) -> list[int]:
