@@ -174,6 +174,7 @@ def autoencoder_kl_mean_of_the_divergence(built: Built) -> None:
 @fault(
     "dinov2", "fresh-dinov2-one-layer-unscaled",
     Where("missing", ("mul",), ("dinov2.encoder.layer*", "dinov2.*")),
+    Where("state", names=("*1.layer_scale2.lambda1",)),
     source="https://github.com/facebookresearch/ConvNeXt/issues/51",
 )  # fmt: skip
 def dinov2_one_layer_unscaled(built: Built) -> None:

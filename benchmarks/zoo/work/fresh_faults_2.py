@@ -113,12 +113,11 @@ def vit_one_bias_element_lost(built: Built) -> None:
 
 
 @fault(
-    "swin", "fresh-swin-target-not-smoothed",
-    Where("missing", ("mul", "add"), ("",), calls=2),
+    "swin", "fresh-swin-several-classes-smoothed",
+    Where("extra", ("mul", "add"), ("",), calls=2),
     Where("region", ("mul", "add", "binary_cross_entropy_with_logits"), ("",), calls=3),
-    Where("data", names=("*target*", "*"), ),
     source="https://github.com/huggingface/pytorch-image-models/issues/2385",
 )  # fmt: skip
-def swin_target_not_smoothed(built: Built) -> None:
-    """The smoothing of the targets of several classes got lost."""
-    built.options["criterion"].smoothing = 0.0
+def swin_several_classes_smoothed(built: Built) -> None:
+    """The targets of several classes are smoothed, which is meant for those of one."""
+    built.options["criterion"].smooth_dense = True

@@ -17,6 +17,7 @@ import numpy as np
 
 from trueline.diagnose.carrying import Carrying
 from trueline.diagnose.confirm import Trial
+from trueline.diagnose.fillings import without_fillings
 from trueline.diagnose.joints import Joints, Region
 from trueline.dtypes import DTYPES, dtype_named
 from trueline.errors import RunError
@@ -267,6 +268,9 @@ def _distance(one: NDArray[Any], truth: NDArray[Any]) -> float:
     both = np.isfinite(one) & np.isfinite(truth)
     if not bool((np.isfinite(one) == np.isfinite(truth)).all()):
         return float("inf")
+    plain = without_fillings(truth)
+    if bool((plain == without_fillings(one)).all()):  # what stands for infinity on both sides is not measured
+        both &= plain
     scale = float(np.linalg.norm(truth[both]))
     off = float(np.linalg.norm(one[both] - truth[both]))
     return off / scale if scale > 0.0 else (0.0 if off == 0.0 else float("inf"))

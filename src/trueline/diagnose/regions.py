@@ -103,6 +103,8 @@ class Regions(Gradients):
     def _judge_region(self, region: Region, values: tuple[int, int], distance: float, unit: float) -> Divergence | None:
         if self.joints.undefined(region) and not any(behind.calls for behind in region.sides):
             return None
+        if all(graph.unwritten(value) for graph, value in zip(self.joints.graphs, values, strict=True)):
+            return None
         limit = self.limit(region, values, unit)
         trial = None
         rounding = (TIGHT_HALF if unit > 1e-4 else TIGHT_SINGLE) * unit
