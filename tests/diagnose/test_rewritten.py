@@ -193,3 +193,21 @@ def test_a_copy_in_place_is_what_was_copied_where_it_is_replayed(tmp_path: Path)
 
     with compared(tmp_path, "tensors", plain, copied) as report:
         assert report.verdict <= Verdict.WARN, report.origin and report.origin.explanation
+
+
+@BOTH
+def test_what_goes_in_one_direction_is_no_rounding(tmp_path: Path, data: str) -> None:
+    def capped(model: Any, x: Any) -> Any:
+        return 4.0 * torch.tanh(model.second(model.first(x)) / 4.0)
+
+    def uncapped(model: Any, x: Any) -> Any:
+        return model.second(model.first(x)) * 1.0
+
+    def larger(forward: Forward) -> Forward:
+        return lambda model, x: forward(model, x.repeat(8, 4, 1) * 2.0)
+
+    with compared(tmp_path, data, larger(capped), larger(uncapped), dtype=torch.bfloat16) as report:
+        assert max(one.distance or 0.0 for one in report.observables if one.kind == "loss") < 0.1
+        assert report.verdict is Verdict.FAIL and report.origin is not None
+        apis = {call.api.rpartition(".")[2].strip("_") for call in report.origin.reference_calls}
+        assert "tanh" in apis, report.origin.explanation
