@@ -48,6 +48,7 @@ WAYS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "indexing": (lambda: X[0, 1:], ["torch.Tensor.__getitem__"]),
     "method": (lambda: X.softmax(-1), ["torch.Tensor.softmax"]),
     "properties": (lambda: (X.T, X.mT, X.real), ["torch.Tensor.T", "torch.Tensor.mT"]),
+    "a cast by its type": (lambda: X.type(torch.bfloat16), ["torch.Tensor.type"]),
     "functional": (lambda: F.gelu(X), ["torch.nn.functional.gelu"]),
     "linear algebra": (lambda: torch.linalg.inv(X), ["torch.linalg.inv"]),
     "fourier": (lambda: torch.fft.fft(X), ["torch.fft.fft"]),

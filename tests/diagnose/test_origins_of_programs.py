@@ -258,3 +258,86 @@ def test_parameters_packed_otherwise_are_no_fault(compared: Any) -> None:
         return step
 
     assert compared(build).verdict is not Verdict.FAIL
+
+
+def test_a_mask_does_not_hide_what_is_beside_it(tmp_path: Path) -> None:
+    def build(edited: bool) -> Step:
+        torch.manual_seed(0)
+        first, second, third = (torch.nn.Linear(8, 8).bfloat16() for _ in range(3))
+        mask = torch.full((6, 6), torch.finfo(torch.bfloat16).min, dtype=torch.bfloat16).triu(1)
+
+        def step(index: int) -> Any:
+            x = data().bfloat16()
+            scores = first(x) @ second(x).T * (0.5 if edited else 0.4)
+            weights = torch.softmax(torch.tanh(scores) + mask, -1)
+            loss = (x + 0.02 * third(weights @ x)).square().mean()
+            loss.backward()
+            return loss
+
+        return step
+
+    paths = [captured(tmp_path / str(edited), build, edited, "tensors") for edited in (False, True)]
+    with trueline.compare(*paths) as report:
+        assert report.verdict is Verdict.FAIL and report.origin is not None
+        assert named(report) == {"mul"} and report.origin.comparison.call.phase is Phase.FORWARD
+
+
+def test_another_mask_is_told_where_it_is_added(compared: Any) -> None:
+    def build(edited: bool) -> Step:
+        torch.manual_seed(0)
+        first = torch.nn.Linear(8, 8)
+        least = torch.finfo(torch.float32).min
+        masks = [torch.full((6, 6), least).triu(1), torch.full((6, 6), least).triu(2)]
+
+        def step(index: int) -> Any:
+            x = first(data())
+            loss = (torch.softmax(x @ x.T + masks[edited], -1) @ x).square().mean()
+            loss.backward()
+            return loss
+
+        return step
+
+    report = compared(build)
+    assert report.verdict is Verdict.FAIL and report.origin is not None
+    assert named(report) & {"add"}, report.origin.explanation
+
+
+class Rubbish(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+    """What lies in memory that is handed out before anybody has written it."""
+
+    def __init__(self, number: float) -> None:
+        super().__init__()
+        self._number = number
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        return made.fill_(self._number) if func is torch.Tensor.new_empty else made
+
+
+@pytest.mark.parametrize("data_kept", ["tensors", "stats"])
+@pytest.mark.parametrize("fault", [False, True])
+def test_memory_that_is_written_piece_by_piece_is_made_of_its_pieces(
+    tmp_path: Path, fault: bool, data_kept: str
+) -> None:
+    def build(edited: bool) -> Step:
+        first, second = torch.nn.Linear(8, 4), torch.nn.Linear(8, 4)
+
+        def step(index: int) -> Any:
+            x = data()
+            left, right = first(x), second(x) * (2.0 if edited and fault else 1.0)
+            joined = x.new_empty(6, 8)
+            joined[:, :4].copy_(left)
+            joined[:, 4:].copy_(right)
+            return joined.square().mean().backward()
+
+        return step
+
+    paths = []
+    for edited in (False, True):
+        with Rubbish(1e6 if edited else 1.0):
+            paths.append(captured(tmp_path / str(edited), build, edited, data_kept))
+    with trueline.compare(*paths) as report:
+        if fault:
+            assert report.verdict is Verdict.FAIL and named(report) == {"mul"}, report.origin
+        else:
+            assert report.verdict <= Verdict.WARN, report.origin and report.origin.explanation

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import trueline
 from tests.helpers.synthetic import Bits, Spec, array, write_run
 from trueline.diagnose import compare_runs
 from trueline.diagnose import replaying as replay
@@ -105,6 +106,19 @@ def test_backward_calls_are_replayed_through_autograd(tmp_path: Path) -> None:
     found = replay.assess(recorded(tmp_path / "wrong", [forward, wrong]))
     assert found.path == "args.1"
     assert found.error == pytest.approx(0.5)
+
+
+def test_a_value_that_is_taken_twice_has_one_gradient(tmp_path: Path) -> None:
+    x = torch.randn(16, 8, requires_grad=True)
+    with trueline.capture(tmp_path / "run", data="tensors"):
+        y = x * 2.0
+        torch.nn.functional.scaled_dot_product_attention(y, y, y).square().sum().backward()
+    reader = open_run(tmp_path / "run").rank(0)
+    calls = {(call.api.rpartition(".")[2], call.phase): call for call in reader.trace()}
+    backward = calls["scaled_dot_product_attention", Phase.BACKWARD]
+    forward = calls["scaled_dot_product_attention", Phase.FORWARD]
+    assert len(backward.outputs) == 1
+    assert replay.assess(replay.Recorded(backward, reader.tensor, forward)).error < 1e-5
 
 
 @pytest.mark.parametrize(

@@ -32,12 +32,14 @@ class Model(torch.nn.Module):
         return self.ways(self, x)
 
 
-def trained(path: Path, forward: Forward, data: str, *, autocast: bool, seed: int = 0) -> Path:
-    model = Model(forward)
+def trained(
+    path: Path, forward: Forward, data: str, *, autocast: bool, seed: int = 0, dtype: Any = torch.float32
+) -> Path:
+    model = Model(forward).to(dtype)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     with trueline.capture(path, data=data):
         for step in range(2):
-            x = torch.randn(4, 5, 8, generator=torch.Generator().manual_seed(seed + step))
+            x = torch.randn(4, 5, 8, generator=torch.Generator().manual_seed(seed + step)).to(dtype)
             optimizer.zero_grad()
             with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
                 loss = model(x).square().mean()
@@ -47,10 +49,16 @@ def trained(path: Path, forward: Forward, data: str, *, autocast: bool, seed: in
 
 
 def compared(
-    tmp_path: Path, data: str, reference: Forward, candidate: Forward, *, autocast: bool = False
+    tmp_path: Path,
+    data: str,
+    reference: Forward,
+    candidate: Forward,
+    *,
+    autocast: bool = False,
+    dtype: Any = torch.float32,
 ) -> Comparison:
     runs = [
-        trained(tmp_path / name, forward, data, autocast=autocast)
+        trained(tmp_path / name, forward, data, autocast=autocast, dtype=dtype)
         for name, forward in (("a", reference), ("b", candidate))
     ]
     return trueline.compare(*runs)
@@ -153,3 +161,53 @@ def test_what_never_agrees_again_is_told_however_near_it_comes(tmp_path: Path) -
     ) as report:
         assert report.verdict is Verdict.FAIL and report.origin is not None
         assert report.origin.confirmed or "mul" in report.origin.headline or report.origin.kind == "argument"
+
+
+@BOTH
+def test_the_gradient_of_a_cast_is_no_rounding_where_it_is_replayed(tmp_path: Path, data: str) -> None:
+    def written_out(model: Any, x: Any) -> Any:
+        y = model.first(x)
+        for _ in range(3):
+            weights = F.softmax(y @ y.mT * 2.0, dim=-1, dtype=torch.float32).to(y.dtype)
+            y = y + weights @ y
+        return model.second(y)
+
+    def fused(model: Any, x: Any) -> Any:
+        y = model.first(x)
+        for _ in range(3):
+            y = y + F.scaled_dot_product_attention(y, y, y, scale=2.0)
+        return model.second(y)
+
+    with compared(tmp_path, data, written_out, fused, dtype=torch.bfloat16) as report:
+        assert report.verdict <= Verdict.WARN, report.origin and report.origin.explanation
+
+
+def test_a_copy_in_place_is_what_was_copied_where_it_is_replayed(tmp_path: Path) -> None:
+    def copied(model: Any, x: Any) -> Any:
+        y = model.first(x)
+        kept = torch.zeros_like(y)
+        return model.second(kept.copy_(y) * 1.5)
+
+    def plain(model: Any, x: Any) -> Any:
+        return model.second(model.first(x) * 1.5)
+
+    with compared(tmp_path, "tensors", plain, copied) as report:
+        assert report.verdict <= Verdict.WARN, report.origin and report.origin.explanation
+
+
+@BOTH
+def test_what_goes_in_one_direction_is_no_rounding(tmp_path: Path, data: str) -> None:
+    def capped(model: Any, x: Any) -> Any:
+        return 4.0 * torch.tanh(model.second(model.first(x)) / 4.0)
+
+    def uncapped(model: Any, x: Any) -> Any:
+        return model.second(model.first(x)) * 1.0
+
+    def larger(forward: Forward) -> Forward:
+        return lambda model, x: forward(model, x.repeat(8, 4, 1) * 2.0)
+
+    with compared(tmp_path, data, larger(capped), larger(uncapped), dtype=torch.bfloat16) as report:
+        assert max(one.distance or 0.0 for one in report.observables if one.kind == "loss") < 0.1
+        assert report.verdict is Verdict.FAIL and report.origin is not None
+        apis = {call.api.rpartition(".")[2].strip("_") for call in report.origin.reference_calls}
+        assert "tanh" in apis, report.origin.explanation

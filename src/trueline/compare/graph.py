@@ -9,6 +9,7 @@ the whole is another value from then on, made from what it was and from what was
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from trueline.ops.facts import facts_of
+from trueline.ops.facts import Kind, facts_of
 from trueline.records import Phase, Role
 from trueline.store.columns import NONE, PHASES, ROLES, Integers
 from trueline.store.trace import Trace
@@ -102,7 +103,8 @@ class ValueGraph:
         found: dict[int, list[int]] = defaultdict(list)
         tensors, positions = self.trace.visits[chosen, 3], self._position[chosen]
         for tensor, position in zip(tensors.tolist(), positions.tolist(), strict=True):
-            found[tensor].append(position)
+            if found[tensor][-1:] != [position]:  # a call that takes a value twice is one user
+                found[tensor].append(position)
         return found
 
     def users_of(self, tensor: int) -> list[int]:
@@ -205,7 +207,8 @@ class ValueGraph:
     @cached_property
     def _rewritten(self) -> dict[int, list[int]]:
         """Values that no call gave as they are, because a part of their memory was written through a view: value ->
-        what that memory held before, and what was written into it."""
+        what that memory held before, and what was written into it. What it held before is no matter where nobody had
+        written it, and all of it was written since."""
         writes = self._writes_through_views
         if not writes:
             return {}
@@ -214,21 +217,57 @@ class ValueGraph:
         found: dict[int, list[int]] = {}
         for visit in strange[np.argsort(self._position[strange], kind="stable")].tolist():
             value, layout = self.trace.visits[visit, 3:].tolist()
-            known = [one for one in writes.get(layout, ()) if one[0] < self._position[visit]]
-            if known:
-                base = known[-1][1]
-                found[value] = [base, *(made for _, whole, made in known if whole == base)]
+            known = [one for one in writes.get(self._place_of(layout), ()) if one[0] < self._position[visit]]
+            if not known:
+                continue
+            base = known[-1][1]
+            written = [made for _, whole, made in known if whole == base]
+            found[value] = [base, *written]
+            if self._is_unwritten(base):
+                pieces = [*self._pieces.get(base, []), *written]
+                self._pieces[value] = pieces
+                if sum(self._count(one) for one in pieces) >= self._count(value):
+                    found[value] = pieces
+                else:
+                    self._unwritten.add(value)
         return found
+
+    @cached_property
+    def _pieces(self) -> dict[int, list[int]]:
+        """What was written so far into memory that nobody had written before."""
+        return {}
+
+    @cached_property
+    def _unwritten(self) -> set[int]:
+        """Values of which nobody wrote a part."""
+        return set()
+
+    def _is_unwritten(self, value: int) -> bool:
+        position = self.maker(value)
+        name = "" if position == NONE else self.trace.names.get(int(self.trace.columns[position, 3]), "")
+        return value in self._unwritten or (bool(name) and facts_of(name).kind is Kind.UNDEFINED)
+
+    def unwritten(self, value: int) -> bool:
+        """Whether nobody wrote a part of the memory that holds a value."""
+        return bool(self._rewritten is not None and self._is_unwritten(value))
+
+    def _count(self, value: int) -> int:
+        return math.prod(self.trace.layouts[self.layout_of(value)].shape)
+
+    def _place_of(self, layout: int) -> tuple[object, ...]:
+        """How memory is laid out, whether or not gradients are followed there."""
+        known = self.trace.layouts[layout]
+        return known.dtype, tuple(known.shape), tuple(known.strides), known.device
 
     @property
     def rewritten(self) -> list[int]:
         return list(self._rewritten)
 
     @cached_property
-    def _writes_through_views(self) -> dict[int, list[tuple[int, int, int]]]:
-        """By the layout of what a view was taken of: when it was written through the view, what was viewed, and what
+    def _writes_through_views(self) -> dict[tuple[object, ...], list[tuple[int, int, int]]]:
+        """By how what a view was taken of is laid out: when it was written through the view, what was viewed, and what
         was written."""
-        found: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        found: dict[tuple[object, ...], list[tuple[int, int, int]]] = defaultdict(list)
         trace = self.trace
         changing = [number for number, name in trace.names.items() if facts_of(name).in_place]
         chosen = np.isin(trace.column("api"), changing) & ~self._backward
@@ -239,7 +278,7 @@ class ValueGraph:
                 while viewed is not None and (maker := self.maker(viewed)) != NONE and self._moves(maker):
                     viewed = next(iter(self.given(maker)), None)
                     if viewed is not None:
-                        found[self.layout_of(viewed)].append((position, viewed, made))
+                        found[self._place_of(self.layout_of(viewed))].append((position, viewed, made))
         return found
 
     def _moves(self, position: int) -> bool:

@@ -215,10 +215,12 @@ def compare_statistics(left: Columns, right: Columns, same_dtype: Columns, rows:
         norms = [np.sqrt(np.square(side["sketch"].astype(float)).sum(axis=-1)) for side in (left, right)]
         rows["cosine"] = np.where(distance == 0.0, 1.0, products / (norms[0] * norms[1]))
         bare = np.isnan(left["sketch"][:, 0]) | np.isnan(right["sketch"][:, 0])
-        one_is_zero = np.isnan(rows["cosine"]) & ~bare & ~np.isnan(distance)
+        # Numbers that stand for infinity overflow the sums of a sketch.
+        overflown = np.isinf(left["sketch"]).any(axis=-1) | np.isinf(right["sketch"]).any(axis=-1)
+        one_is_zero = np.isnan(rows["cosine"]) & ~bare & ~overflown & ~np.isnan(distance)
         rows["cosine"][one_is_zero] = 0.0
-        if bare.any():  # imported from a tool that keeps four numbers of a tensor
-            distance = np.where(bare, _least_distance(left, right), distance)
+        if (bare | overflown).any():  # imported from a tool that keeps four numbers of a tensor
+            distance = np.where(bare | overflown, _least_distance(left, right), distance)
     digests = (left["digest"] != 0) & (right["digest"] != 0) & same_dtype
     alike = _same_statistics(left, right) & (distance == 0.0) & ~np.isnan(rows["cosine"])
     rows["equal"] = np.where(digests, left["digest"] == right["digest"], alike)

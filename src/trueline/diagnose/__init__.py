@@ -2,11 +2,13 @@
 
     table        one rank of both Runs, aligned and measured, as columns
     precision    in which precision calls really worked
+    fillings     masks, and what is measured beside them
     turns        which tensors of two frameworks are turned to lie alike
     judging      judges a table by statistics; ``structure``: dtypes and shapes; ``elements``: by single elements, with
                  or without a peer
     flow         which recorded call made a tensor
     origin       the first call that went wrong, as distinct from its victims
+    partings     where two programs part on the way, and whether they agree again behind that
     confirm      tries suspects by replay; ``replaying``: a recorded call again, in float64 and in its own precision
     comparison   the result that users hold; ``series``: its columns for plots and tables; ``values``: the elements of
                  one tensor, on both sides and in float64; ``saving``: one call in a folder of its own, with a script

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from trueline.compare.graph import ValueGraph
 from trueline.compare.measure import MEASURED, describe
+from trueline.diagnose.fillings import fills, is_filling
 from trueline.dtypes import DType, dtype_named
 from trueline.errors import UsageError
 from trueline.judge import CallEvidence, TensorEvidence
@@ -57,6 +59,8 @@ class Carrying:
         visits = trace.visits_of(position).tolist()
         backward = int(trace.columns[position, 2]) == _BACKWARD
         inputs = [self._evidence(position, visit, known) for visit in visits if visit[2] != _OUTPUT]
+        if not backward and self._looks_beside(position, visits, inputs, known):
+            return
         saved: list[TensorEvidence] = []
         if backward:
             forward = self._graph.forward_of(position)
@@ -74,6 +78,30 @@ class Carrying:
                 saved,
             )
             known[visit[3]] = max(known.get(visit[3], 0.0), carried(evidence, output))
+
+    def _looks_beside(
+        self, position: int, visits: Sequence[Sequence[int]], inputs: Sequence[TensorEvidence], known: dict[int, float]
+    ) -> bool:
+        """Whether a call puts numbers that stand for infinity beside others: then the others are what counts, and they
+        are as far off as they were."""
+        name = self._trace.names.get(int(self._trace.columns[position, 3]), "")
+        floats = [one for one in inputs if not one.reference_dtype.is_exact and one.largest > 0.0]
+        if not floats or not (is_filling(name) or facts_of(name).moves):
+            return False
+        beside = min(floats, key=lambda one: one.largest)
+        rest = [one for one in floats if one is not beside]
+        for visit in visits:
+            if visit[2] != _OUTPUT:
+                continue
+            learned = self._facts[visit[3]]
+            if learned.count != beside.count or not fills(learned.largest, beside.largest):
+                return False
+            if any(not fills(one.smallest, beside.largest) for one in rest):
+                return False
+            fields = {name: getattr(beside, name) for name in ("rms", "mean", "smallest", "largest", "candidate_rms")}
+            self._facts[visit[3]] = replace(learned, **fields)
+            known[visit[3]] = max(known.get(visit[3], 0.0), beside.distance + learned.roundoff)
+        return True
 
     def _learn(self, calls: Sequence[int]) -> None:
         """Reads the statistics of all tensors of these calls at once."""

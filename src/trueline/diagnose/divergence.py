@@ -50,14 +50,16 @@ class Divergences(Sources):
         met, proven = 0, False  # whether two that parted were shown never to agree again
         while waiting:
             _, _, suspicion = heapq.heappop(waiting)
-            found = self._look(suspicion, again=pending)
+            found = self._look(suspicion, again=self._partings.first)
             if found is None:
                 continue
             if not self._matters(found):
                 spare = spare or found
                 continue
-            pending, met = pending or found, met + 1
-            if found.certain or met > _AGAIN:
+            self._partings.meet(found)
+            met += 1
+            if found.certain or self._partings.in_a_row > _AGAIN:
+                pending = self._partings.first
                 break
             followed = list(self._given_up(found))
             proven |= not followed and found.trial is not None and found.trial.proves_another
@@ -65,7 +67,7 @@ class Divergences(Sources):
                 self._number += 1
                 heapq.heappush(waiting, (when, self._number, one))
         else:
-            parted, pending = pending, None
+            parted = self._partings.first
         if pending is not None and pending.other_size and self._loose_but_for_sizes():
             parted, pending = None, None
         if pending is not None:
@@ -76,6 +78,8 @@ class Divergences(Sources):
         single = single and parted is not None and parted.kind in ("call", "argument", "region")
         if parted is not None and not self._joined_again and (proven or (single and met > 1)):
             return parted  # never the same again: coarse rounding hides how far it goes
+        if parted is not None and (leaning := self._partings.leaning) is not None:
+            return leaning
         if self.undecided:
             return None
         if lost := self._not_believed:

@@ -53,6 +53,8 @@ class Divergence:
     """Whether a gradient is the first to differ, though its row is no call of the backward."""
     known: bool = False
     """Whether it is a value that has a name in the model, or among its inputs."""
+    leans: bool = False
+    """Whether it goes in one direction, as rounding does not."""
     other_size: bool = False
     """Whether it is tensors of other sizes that cannot be laid side by side."""
 

@@ -15,6 +15,7 @@ from trueline.diagnose.explain import argument_changes
 from trueline.diagnose.finding import this_many
 from trueline.diagnose.joints import Joints
 from trueline.diagnose.observables import Observables
+from trueline.diagnose.partings import Partings
 from trueline.diagnose.region_replay import RegionCourt
 from trueline.diagnose.table import RankTable
 from trueline.ops.facts import Kind, facts_of
@@ -34,6 +35,7 @@ class Footing:
         self._carrying = tuple(Carrying(graph) for graph in self.joints.graphs)
         self.acquitted: dict[int, Trial] = {}
         self.notes: list[str] = []
+        self._partings = Partings(self.joints)
         self._joined_again = 0
         """How often the two agreed again behind a place where they had parted."""
         self.undecided = ""

@@ -8,6 +8,7 @@ the order of time; each one that was looked at bounds the regions behind later o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -280,6 +281,18 @@ class Joints:
         leaf = self._leaf_behind(side, value)
         pair = NONE if leaf == NONE else int(self.table.pair[leaf])
         return 0.0 if pair == NONE else float(self.table.measured[pair]["rms"])
+
+    def lean_of(self, pair: int) -> float:
+        """By which share the candidate's tensor of a pair as a whole is larger or smaller."""
+        row = self.table.measured[pair]
+        sizes = float(row["rms"]), float(row["candidate_rms"])
+        return abs(math.log(sizes[1] / sizes[0])) if all(0.0 < one < math.inf for one in sizes) else 0.0
+
+    def lean(self, side: int, value: int) -> float:
+        """The same of a value of one side and its counterpart; 0.0 where nobody measured it."""
+        leaf = self._leaf_behind(side, value)
+        pair = NONE if leaf == NONE else int(self.table.pair[leaf])
+        return 0.0 if pair == NONE else self.lean_of(pair)
 
     def apart(self, side: int, value: int) -> float:
         if value in self._joined[side]:

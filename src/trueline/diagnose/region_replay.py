@@ -17,6 +17,7 @@ import numpy as np
 
 from trueline.diagnose.carrying import Carrying
 from trueline.diagnose.confirm import Trial
+from trueline.diagnose.fillings import without_fillings
 from trueline.diagnose.joints import Joints, Region
 from trueline.dtypes import DTYPES, dtype_named
 from trueline.errors import RunError
@@ -193,7 +194,7 @@ class RegionCourt:
             from trueline.diagnose.replaying import Unreplayable
 
             raise Unreplayable(f"{call.api} {facts_of(call.api).kind.value}")
-        if call.phase is Phase.FORWARD and canonical(call.api) == "to" and self._cast(state, call):
+        if canonical(call.api) == "to" and self._cast(state, call):
             return
         found = self._executed(state, call, position)
         for record in call.outputs:
@@ -201,16 +202,22 @@ class RegionCourt:
                 state.computed[record.tensor_id] = found[record.path]
 
     def _cast(self, state: _Side, call: Call) -> bool:
-        """A cast between floating dtypes rounds, and nothing else: in float64 it is nothing at all."""
-        kinds = [DTYPES.get(record.dtype) for record in (*call.inputs[:1], *call.outputs[:1])]
-        if len(kinds) != 2 or not all(kind is not None and kind.is_float for kind in kinds):
+        """A cast between floating dtypes rounds, and nothing else: in float64 it is nothing at all, and nor is what
+        becomes of its gradient."""
+        in_place = facts_of(call.api).in_place
+        given = call.inputs[1:2] if in_place else call.inputs[:1]  # what is written to says nothing
+        if not given or not call.outputs or (in_place and call.phase is Phase.BACKWARD):
             return False
-        state.computed[call.outputs[0].tensor_id] = self._value(state, call.inputs[0].tensor_id)
+        source, made = given[0], call.outputs[0]
+        kinds = [DTYPES.get(record.dtype) for record in (source, made)]
+        if source.shape != made.shape or not all(kind is not None and kind.is_float for kind in kinds):
+            return False
+        state.computed[made.tensor_id] = self._value(state, source.tensor_id)
         return True
 
     def _executed(self, state: _Side, call: Call, position: int) -> dict[str, Array]:
         from trueline.cases import Case, Target
-        from trueline.diagnose.replaying import numbers_of, parts_of, plan_of
+        from trueline.diagnose.replaying import as_recorded, numbers_of, parts_of, plan_of
         from trueline.frameworks.base import ArrayIn, Inputs
         from trueline.frameworks.machine import executor
 
@@ -239,7 +246,7 @@ class RegionCourt:
         done = machine.run(case, Inputs(tensors, gradients, settled=True), mode="gold", watch=watch)
         return {
             path: numbers_of(array.bits, array.dtype)
-            for path, array in parts_of(case, done).items()
+            for path, array in as_recorded(call, forward if backward else None, parts_of(case, done)).items()
             if array.bits is not None
         }
 
@@ -261,6 +268,9 @@ def _distance(one: NDArray[Any], truth: NDArray[Any]) -> float:
     both = np.isfinite(one) & np.isfinite(truth)
     if not bool((np.isfinite(one) == np.isfinite(truth)).all()):
         return float("inf")
+    plain = without_fillings(truth)
+    if bool((plain == without_fillings(one)).all()):  # what stands for infinity on both sides is not measured
+        both &= plain
     scale = float(np.linalg.norm(truth[both]))
     off = float(np.linalg.norm(one[both] - truth[both]))
     return off / scale if scale > 0.0 else (0.0 if off == 0.0 else float("inf"))

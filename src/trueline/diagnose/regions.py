@@ -27,6 +27,7 @@ from trueline.diagnose.finding import (
 from trueline.diagnose.gradients import Gradients
 from trueline.diagnose.joints import Region
 from trueline.diagnose.narrowing import narrowed
+from trueline.ops.facts import Kind, facts_of
 from trueline.records import Phase
 from trueline.store.columns import NONE
 
@@ -69,6 +70,7 @@ class Regions(Gradients):
             return coarser
         if again is None or not any(self.joints.touches_given_up(side, region) for side in (0, 1)):
             return None if near else self._judge_region(region, self.joints.values(leaf), distance, unit)
+        again = self._partings.behind(region) or again
         return self._joins_again(again, region, distance, unit, estimated=bool(measured["estimated"]))
 
     def _joins_again(
@@ -86,10 +88,33 @@ class Regions(Gradients):
             if trial.guilty:
                 return replace(self._as_divergence(region, distance, allowed, trial), certain=True)
             trial = None
-        if (distance <= allowed and trial is None) or (trial is not None and not trial.guilty):
+        leans = self._is_one_sided(region, distance, unit)
+        agrees = distance <= allowed and not leans and not self._drowns(region.leaf, distance)
+        if (agrees and trial is None) or (trial is not None and not trial.guilty):
             self._joined_again += 1
+            # What arrives may differ for the same reason: then nearness behind it shows nothing.
+            if region.arrives <= (LOOSE_HALF if unit > 1e-4 else LOOSE_SINGLE) * unit:
+                self._partings.agree(region)
             return None
-        return self._as_divergence(region, distance, allowed, trial)
+        return replace(self._as_divergence(region, distance, allowed, trial), leans=leans)
+
+    def _drowns(self, leaf: int, distance: float) -> bool:
+        """Whether two values are near each other only because something large was added on both sides: what the two
+        summands differed by is still there."""
+        table, values = self.table, self.joints.values(leaf)
+        made = [self.joints.graphs[side].maker(value) for side, value in enumerate(values)]
+        row = NONE if made[1] == NONE else int(table.row_of_candidate[made[1]])
+        if row == NONE or int(table.alignment.reference[row]) != made[0]:
+            return False
+        if facts_of(table.api(row)).kind is not Kind.SUM or table.phase(row) is not Phase.FORWARD:
+            return False
+        size = float(table.measured[int(table.pair[leaf])]["rms"])
+        summands = [
+            self.joints.distance(one) * float(table.measured[int(table.pair[one])]["rms"])
+            for one in range(int(table.first_leaf[row]), int(table.last_leaf[row]))
+            if not table.leaves.output[one] and table.pair[one] != NONE and math.isfinite(self.joints.distance(one))
+        ]
+        return distance * size >= max(summands, default=math.inf) / 2.0 > 0.0
 
     def _tried_again(self, region: Region, leaf: int, distance: float, unit: float) -> Trial | None:
         """Whether two that parted agree again, by replaying all between; None where that shows nothing."""
@@ -103,6 +128,8 @@ class Regions(Gradients):
     def _judge_region(self, region: Region, values: tuple[int, int], distance: float, unit: float) -> Divergence | None:
         if self.joints.undefined(region) and not any(behind.calls for behind in region.sides):
             return None
+        if all(graph.unwritten(value) for graph, value in zip(self.joints.graphs, values, strict=True)):
+            return None
         limit = self.limit(region, values, unit)
         trial = None
         rounding = (TIGHT_HALF if unit > 1e-4 else TIGHT_SINGLE) * unit
@@ -110,9 +137,25 @@ class Regions(Gradients):
             trial = self._region_court.try_region(region, values)
             if trial.guilty is False:
                 return None
-        if distance <= limit and not (trial is not None and trial.guilty):
+        unproven = trial is None or trial.guilty is None
+        one_sided = unproven and self._is_one_sided(region, distance, unit)
+        if distance <= limit and not one_sided and not (trial is not None and trial.guilty):
             return None
-        return self._as_divergence(region, distance, limit, trial)
+        return replace(self._as_divergence(region, distance, limit, trial), leans=one_sided)
+
+    def _is_one_sided(self, region: Region, distance: float, unit: float) -> bool:
+        """Whether the candidate's value as a whole is larger or smaller by more than rounding explains. Roundings go in
+        both directions, and leave hardly anything in a sum over many elements: so a difference that hides below the
+        rounding of single elements is seen there."""
+        calls = sum(len(side.calls) for side in region.sides)
+        if unit <= 1e-4 or region.leaf == NONE or not calls or not math.isfinite(distance):
+            return False
+        pair = int(self.table.pair[region.leaf])
+        lean, count = self.joints.lean_of(pair), int(self.table.measured["count"][pair])
+        given = max((self.joints.lean(side, one) for side in (0, 1) for one in region.sides[side].begins), default=0.0)
+        noise = (distance + region.arrives) / math.sqrt(max(count, 1))
+        # A number by which all elements are multiplied is rounded once, and in any direction, from call to call.
+        return lean > unit * (1.0 + math.sqrt(calls)) + FREEDOM * (noise + given)
 
     def limit(self, region: Region, values: tuple[int, int], unit: float) -> float:
         """How far apart rounding along both sides of a region may take its two values."""

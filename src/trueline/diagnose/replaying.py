@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,8 +74,8 @@ def assess(recorded: Recorded) -> Assessment:
         raise Unreplayable("none of its outputs can be judged")
     machine = executor(Target(case.api.partition(".")[0], "cpu"))
     watch = frozenset(path for path in outputs if not path.startswith("out")) if not case.backward else frozenset()
-    truth = _run(machine, case, inputs, watch, exact=True)
-    honest = _run(machine, case, inputs, watch, exact=False)
+    truth = as_recorded(recorded.call, recorded.forward, _run(machine, case, inputs, watch, exact=True))
+    honest = as_recorded(recorded.call, recorded.forward, _run(machine, case, inputs, watch, exact=False))
     found = []
     for path, record in outputs.items():
         if path in truth and truth[path].bits is not None:
@@ -91,14 +91,33 @@ def exact_and_honest(recorded: Recorded, path: str) -> tuple[Array, Array | None
     case, inputs = _case_of(recorded)
     machine = executor(Target(case.api.partition(".")[0], "cpu"))
     watch = frozenset() if case.backward or path.startswith("out") else frozenset({path})
-    exact = _run(machine, case, inputs, watch, exact=True).get(path)
+    exact = as_recorded(recorded.call, recorded.forward, _run(machine, case, inputs, watch, exact=True)).get(path)
     if exact is None or exact.bits is None:
         raise Unreplayable("the replay returned other outputs than were recorded")
-    honest = _run(machine, case, inputs, watch, exact=False).get(path)
+    honest = as_recorded(recorded.call, recorded.forward, _run(machine, case, inputs, watch, exact=False)).get(path)
     truth = _numbers(exact.bits, dtype_named(exact.dtype))
     if honest is None or honest.bits is None:
         return truth, None
     return truth, _numbers(honest.bits, dtype_named(honest.dtype))
+
+
+def as_recorded(call: Call, forward: Call | None, parts: Mapping[str, ArrayOut]) -> Mapping[str, ArrayOut]:
+    """The gradients that a replay gave, as they are recorded: a value that the forward call took twice has one, the
+    sum, under the last of its places."""
+    if call.phase is not Phase.BACKWARD or forward is None:
+        return parts
+    kept, sums = {record.path for record in call.outputs}, dict(parts)
+    for record in forward.inputs:
+        twins = [one for one in forward.inputs if one.tensor_id == record.tensor_id and one.requires_grad]
+        found = [parts[one.path] for one in twins if one is not record and one.path not in kept and one.path in parts]
+        if record.path not in kept or record.path not in parts or not found:
+            continue
+        given = [one for one in (parts[record.path], *found) if one.bits is not None]
+        numbers = [numbers_of(np.asarray(one.bits), one.dtype) for one in given]
+        if numbers and len({one.size for one in numbers}) == 1:
+            wide = "complex128" if np.iscomplexobj(numbers[0]) else "float64"
+            sums[record.path] = replace(parts[record.path], bits=np.sum(numbers, axis=0), dtype=wide)
+    return sums
 
 
 def numbers_of(bits: Array, dtype: str) -> Array:

@@ -17,6 +17,7 @@ from trueline.compare import MEASURED, Alignment, Match, Measurer, align_calls, 
 from trueline.compare.measure import NOT_ALIKE, NOTES
 from trueline.compare.turning import Turned
 from trueline.compare.updates import match_updates
+from trueline.diagnose.fillings import look_beside_fillings
 from trueline.diagnose.precision import Precision
 from trueline.diagnose.turns import turn_pairs
 from trueline.dtypes import DType, dtype_named
@@ -114,6 +115,7 @@ class RankTable:
         self.pair[both] = inverse
         if self.across:
             turn_pairs(self, pairs)
+        look_beside_fillings(self)
         self._summarize_distances()
 
     def _summarize_distances(self) -> None:

@@ -97,7 +97,7 @@ _METADATA = frozenset(
     size stride dim ndimension numel nelement element_size storage_offset data_ptr storage untyped_storage
     typed_storage storage_type get_device is_contiguous is_floating_point is_complex is_signed is_inference is_neg
     is_conj is_pinned is_shared is_set_to is_same_size is_coalesced is_distributed is_tensor is_storage
-    _is_view _version requires_grad_ retain_grad type dense_dim sparse_dim result_type can_cast promote_types
+    _is_view _version requires_grad_ retain_grad dense_dim sparse_dim result_type can_cast promote_types
     get_default_dtype set_default_dtype is_grad_enabled is_inference_mode_enabled is_autocast_enabled
     __len__ __hash__ __repr__ __str__ __format__ __dir__ __reduce__ __reduce_ex__ __setstate__ __getstate__
     __array__ __array_wrap__ __cuda_array_interface__ __dlpack__ __dlpack_device__ __contains__ __torch_dispatch__
