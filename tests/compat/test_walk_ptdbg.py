@@ -87,7 +87,7 @@ register_hook(model, acc_cmp_dump, dump_mode='acl', dump_config='dump.json')
 set_dump_switch("ON", mode="acl", scope=["Torch_abs_0_forward"])
 train()
 set_dump_switch("OFF")
-gradient = "integers/ptdbg_dump_v1.0/rank0/npu_dump_scope/Functional_linear_0_backward_input.npy"
+gradient = "integers/ptdbg_dump_v1.0/rank0/npu_dump_scope/Functional_linear_0_backward_input.0.npy"
 Path("dump.json").write_text(json.dumps({"dump": {**config["dump"], "dump_path": "acl_backward"}}))
 register_hook(model, acc_cmp_dump, dump_mode='acl', dump_config='dump.json')
 set_dump_switch("ON", mode="acl", scope=["Functional_linear_0_backward"])

@@ -182,7 +182,9 @@ def _call(name: str, lines: list[tuple[str, str, list[Any]]], file: Path, data: 
 def _arrange(call: ForeignCall, parts: dict[str, dict[str, Tree]]) -> None:
     given, returned = parts["input"], parts["output"]
     if call.phase is Phase.BACKWARD and call.level is not Level.KERNEL:
-        call.arguments = {_path("out", place): leaf for place, leaf in given.items()}
+        single = len(given) == 1  # of the only output of the call, as most have
+        paths = {place: "out" if single and place == "0" else _path("out", place) for place in given}
+        call.arguments = {paths[place]: leaf for place, leaf in given.items()}
         call.result = {_path("args", place or "0"): leaf for place, leaf in returned.items()}
         return
     positions = {f"args.{place}": leaf for place, leaf in given.items() if place[:1].isdigit()}
@@ -334,7 +336,8 @@ class Writer:
 def _places(call: ForeignCall) -> Iterator[tuple[str, str, Tree]]:
     """The leaves of a call, as (input or output, place, leaf): tensors and numbers."""
     if not like_forward(call.arguments):
-        yield from _leaves_under("input", call.arguments, ("out",))
+        for what, place, leaf in _leaves_under("input", call.arguments, ("out",)):
+            yield what, place or "0", leaf  # a hook of ptdbg is given a tuple, however few the gradients
         yield from _leaves_under("output", call.result, ("args", "kwargs"))
         return
     given = call.arguments if isinstance(call.arguments, dict) else {}
