@@ -77,6 +77,7 @@ def write_ptdbg(
     stacks: bool = True,
     integers: bool = True,
     tensors: bool = True,
+    sources: ptdbg.Sources | None = None,
     steps: Sequence[int] | None = None,
     ranks: Sequence[int] | None = None,
     choose: Choice | None = None,
@@ -86,15 +87,15 @@ def write_ptdbg(
 
     ``data`` is the folder's name, as ``name`` where it is None, empty for no tensors. ``values`` is how many of max,
     min, mean and norm are said. Without ``integers`` neither integer nor bool tensors nor plain numbers are written
-    (``filter_switch``); without ``tensors`` stacks alone. Several steps go into one file: calls are numbered on, as
-    ptdbg does.
+    (``filter_switch``); without ``tensors`` stacks alone. ``sources`` gives the text of a line of a file, for the
+    stacks. Several steps go into one file: calls are numbered on, as ptdbg does.
     """
     with _Export(run, folder, ptdbg.NAME, steps, ranks, exist_ok) as export:
         kept = (name if export.stored else "") if data is None else data
         for rank in export.ranks:
             writer = ptdbg.Writer(
                 export.out / f"rank{rank}", name, widen=widened, data=kept, values=values, stacks=stacks,
-                integers=integers, tensors=tensors,
+                integers=integers, tensors=tensors, sources=sources,
             )  # fmt: skip
             chosen = [step for one, step in export.parts() if one == rank]
             export.fill(writer, rank, chosen, lambda call: _raised(call) or _chosen(choose, call), numbered_on=True)

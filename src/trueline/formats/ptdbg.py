@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,7 @@ from trueline.records import Frame, Level, Phase, Role
 from trueline.tree import Tree
 
 NAME = "ptdbg"
+Sources = Callable[[str, int], str]
 _LINE = re.compile(
     r"(?P<call>.+_\d+_(?:forward|backward))_(?P<what>input|output|parameters|stack_info)(?:\.(?P<place>.+))?"
 )
@@ -105,6 +106,8 @@ class Line:
     shape: tuple[int, ...] = ()
     values: tuple[float | None, ...] = ()
     stack: tuple[Frame, ...] = ()
+    sources: tuple[str, ...] = ()
+    """The text of each line of the stack, empty where the file has none."""
 
 
 def read_lines(file: Path) -> Iterator[Line]:
@@ -112,7 +115,7 @@ def read_lines(file: Path) -> Iterator[Line]:
     for line in _lines(file):
         name = name_of(line[0], file, "the name of a tensor")
         if name.endswith("_stack_info"):
-            yield Line(name, stack=_frames(line[1]))
+            yield Line(name, stack=_frames(line[1]), sources=tuple(_texts(line[1])))
             continue
         values = line[5] if len(line) > 5 and isinstance(line[5], list) else []
         shape = shape_of(line[4], file) if len(line) > 4 and isinstance(line[4], list) else ()
@@ -253,6 +256,12 @@ def _frames(lines: Any) -> tuple[Frame, ...]:
     return tuple(frames)
 
 
+def _texts(lines: Any) -> Iterator[str]:
+    for line in lines if isinstance(lines, list) else []:
+        if isinstance(line, list) and len(line) >= 3 and str(line[1]).isdigit():
+            yield str(line[3])[:512] if len(line) > 3 else ""
+
+
 def _join(head: str, place: str) -> str:
     return f"{head}.{place}" if place else head
 
@@ -262,7 +271,8 @@ class Writer:
 
     ``values`` is how many of max, min, mean and L2 norm are said (0 for a dump of an overflow); ``data`` the name of
     the folder of the tensors, empty for none. Without ``integers`` only floats are written, as ptdbg does by default.
-    Without ``tensors`` the file holds stacks alone.
+    Without ``tensors`` the file holds stacks alone. ``sources`` gives the text of a line of a file; without it the
+    stacks have none.
     """
 
     def __init__(
@@ -276,6 +286,7 @@ class Writer:
         stacks: bool = True,
         integers: bool = True,
         tensors: bool = True,
+        sources: Sources | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{name}.pkl"
@@ -287,6 +298,7 @@ class Writer:
         self._stacks = stacks
         self._integers = integers
         self._lines = tensors
+        self._sources = sources or (lambda file, line: "")
         self._stream: TextIO = open(self.path, "w", encoding="utf-8")
         self._written: set[str] = set()
         self.unsaid: Counter[str] = Counter()
@@ -301,12 +313,15 @@ class Writer:
         for what, place, tree in _places(call) if self._lines else ():
             self._leaf(f"{name}_{what}" + (f".{place}" if place else ""), tree, call)
         if self._stacks and call.stack:
-            frames = [[frame.file, str(frame.line), frame.function, ""] for frame in call.stack]
+            frames = [self._frame(frame) for frame in call.stack]
             self._put([f"{name}_stack_info", frames])
         self.calls += 1
 
     def close(self) -> None:
         self._stream.close()
+
+    def _frame(self, frame: Frame) -> list[str]:
+        return [frame.file, str(frame.line), frame.function, self._sources(frame.file, frame.line)]
 
     def _leaf(self, name: str, tree: Tree, call: ForeignCall) -> None:
         step = call.step or 0

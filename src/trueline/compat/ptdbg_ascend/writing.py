@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import linecache
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
 from trueline.compat.files import move_into
+
+
+def source_line(file: str, line: int) -> str:
+    """The text of a line of the program that has just run."""
+    return linecache.getline(file, line).strip()
+
 
 _VALUES = 3
 """Of max, min, mean and norm the document has the first three."""
@@ -36,6 +43,7 @@ def write_dump(
             stacks=stacks,
             integers=integers,
             tensors=not stack_only,
+            sources=source_line,
             choose=None if calls is None else lambda call: call.name in calls,
         )
         (written,) = sent.files
