@@ -13,7 +13,7 @@ from typing import Protocol
 from trueline.errors import UsageError
 from trueline.exchange.outgoing import calls_of, widened
 from trueline.formats import apex, checker_json, msprobe, msprobe_writer, ptdbg
-from trueline.formats.foreign import ForeignCall
+from trueline.formats.foreign import ForeignCall, Sources
 from trueline.records import Call, Level
 from trueline.store.reader import Run, open_run
 
@@ -77,7 +77,7 @@ def write_ptdbg(
     stacks: bool = True,
     integers: bool = True,
     tensors: bool = True,
-    sources: ptdbg.Sources | None = None,
+    sources: Sources | None = None,
     steps: Sequence[int] | None = None,
     ranks: Sequence[int] | None = None,
     choose: Choice | None = None,
@@ -112,16 +112,18 @@ def write_checker_json(
     ranks: Sequence[int] | None = None,
     choose: Choice | None = None,
     process: int | None = None,
+    sources: Sources | None = None,
     exist_ok: bool = False,
 ) -> Sent:
     """Writes forward_info, backward_info and stack_info, in ``step<N>`` where there are several steps. The number in
-    their names is the rank, or ``process``. ``real`` also writes the tensors that the Run has."""
+    their names is the rank, or ``process``. ``real`` also writes the tensors that the Run has; ``sources`` gives the
+    text of a line of a file, for the stacks."""
     with _Export(run, folder, checker_json.NAME, steps, ranks, exist_ok) as export:
         several = len({step for _, step in export.parts()}) > 1
         for rank, step in export.parts():
             place = export.out / f"step{step}" if several else export.out
             number = rank if process is None else process
-            writer = checker_json.Writer(place, number, real=real)
+            writer = checker_json.Writer(place, number, real=real, sources=sources)
             export.fill(writer, rank, [step], lambda call: _of_torch(call) or _chosen(choose, call))
             export.sent.files.append(place / f"forward_info_{number}.json")
         return export.sent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,7 +15,7 @@ from trueline.errors import NotARunError, TruelineError, UsageError
 from trueline.events import Progress
 from trueline.exchange.incoming import IncomingCalls
 from trueline.formats import apex, checker_json, msprobe, ptdbg
-from trueline.formats.foreign import ForeignDump, ForeignRank
+from trueline.formats.foreign import ForeignCall, ForeignDump, ForeignRank
 from trueline.records import Certificate, Data, RunInfo
 from trueline.store.columns import FORMAT_VERSION
 from trueline.store.writer import RUN_FILE, RankWriter, write_run_info
@@ -106,10 +106,22 @@ def import_checker_json(
     *,
     backward: str | os.PathLike[str] | None = None,
     stack: str | os.PathLike[str] | None = None,
+    change: Callable[[ForeignCall], None] | None = None,
 ) -> Imported:
-    """A forward_info file of api_accuracy_checker, with files that lie elsewhere than beside it, as a Run."""
+    """A forward_info file of api_accuracy_checker, with files that lie elsewhere than beside it, as a Run. ``change``
+    may change each call on its way."""
     others = [None if one is None else Path(one) for one in (backward, stack)]
-    return write_dump(checker_json.read(Path(forward), *others), Path(forward), Path(out))
+    dump = checker_json.read(Path(forward), *others)
+    if change is not None:
+        for rank in dump.ranks:
+            rank.calls = _changed(rank.calls, change)
+    return write_dump(dump, Path(forward), Path(out))
+
+
+def _changed(calls: Iterable[ForeignCall], change: Callable[[ForeignCall], None]) -> Iterator[ForeignCall]:
+    for call in calls:
+        change(call)
+        yield call
 
 
 def import_apex(

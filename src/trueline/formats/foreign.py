@@ -21,6 +21,8 @@ from trueline.tree import Tree
 Array = np.ndarray[Any, Any]
 Widen = Callable[[Array, DType], Array]
 """Turns bits that numpy has no type for (bfloat16) into float32, for files that numpy must read."""
+Sources = Callable[[str, int], str]
+"""Gives the text of a line of a file, for the stacks of a program that has just run."""
 
 
 @dataclass(slots=True)

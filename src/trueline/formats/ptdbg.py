@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from trueline.formats.foreign import (
     ForeignRank,
     ForeignTensor,
     Leaves,
+    Sources,
     Summary,
     Widen,
     dtype_name,
@@ -44,7 +45,6 @@ from trueline.records import Frame, Level, Phase, Role
 from trueline.tree import Tree
 
 NAME = "ptdbg"
-Sources = Callable[[str, int], str]
 _LINE = re.compile(
     r"(?P<call>.+_\d+_(?:forward|backward))_(?P<what>input|output|parameters|stack_info)(?:\.(?P<place>.+))?"
 )

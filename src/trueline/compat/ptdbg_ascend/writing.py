@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import linecache
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
 from trueline.compat.files import move_into
-
-
-def source_line(file: str, line: int) -> str:
-    """The text of a line of the program that has just run."""
-    return linecache.getline(file, line).strip()
-
+from trueline.compat.sources import source_line
 
 _VALUES = 3
 """Of max, min, mean and norm the document has the first three."""
