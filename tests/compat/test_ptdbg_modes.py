@@ -139,3 +139,12 @@ def test_a_dump_leaves_random_numbers_and_threads_alone(mode: str, monkeypatch: 
     ptdbg.set_dump_switch("OFF")
     assert [first, train(torch.nn.Parameter(torch.ones(1, 1, 2, 2)))] == without
     assert torch.get_num_threads() == threads
+
+
+def test_a_tensor_that_two_calls_share_is_written_once() -> None:
+    """The output of one call is the input of the next: two names, one file on the disk."""
+    dumped("whole")
+    folder = Path("whole_v1.0/rank0/npu_dump")
+    made, given = (folder / f"Functional_{name}.npy" for name in ("conv2d_0_forward_output", "relu_0_forward_input.0"))
+    assert made.samefile(given)
+    assert not list(Path().rglob(".trueline*"))

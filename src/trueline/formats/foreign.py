@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,8 @@ class ForeignTensor:
     fetch: Callable[[], tuple[Array, DType, str]] | None = None
     identity: object = None
     missing: str = ""
+    file: Path | None = None
+    """A .npy file that holds its bits and nothing else, where there is one."""
 
 
 @dataclass(slots=True)

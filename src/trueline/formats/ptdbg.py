@@ -10,15 +10,18 @@ FOLDER/rank<R>/<name>.pkl       JSON, one line a tensor (the suffix misleads), a
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from trueline.dtypes import DTYPES
+import numpy as np
+
+from trueline.dtypes import DTYPES, DType
 from trueline.formats import npy
 from trueline.formats.foreign import (
     NOT_DUMPED,
@@ -233,7 +236,7 @@ def _leaf(line: list[Any], role: Role, leaves: Leaves, file: Path, data: Path | 
     if data is not None:
         path = inside(data, f"{line[0]}.npy", file)
         if path.exists():
-            tensor.fetch = partial(read_tensor, path, tensor.dtype, shape)
+            tensor.fetch, tensor.file = partial(read_tensor, path, tensor.dtype, shape), path
         else:
             tensor.missing = f"the dump has no file {path.name}"
     return leaves.add(role, tensor)
@@ -339,10 +342,20 @@ class Writer:
         self.tensors += 1
         file = file_name(f"{name}.npy")
         if self._data is not None and tensor.fetch is not None and file not in self._written:
-            array, dtype, _ = tensor.fetch()
-            (self._data / file).unlink(missing_ok=True)  # a second dump of the same name takes the place of the first
-            npy.write_npy(self._data / file, self._widen(array, dtype))
+            self._save(tensor, tensor.fetch, self._data / file)
             self._written.add(file)
+
+    def _save(self, tensor: ForeignTensor, fetch: Callable[[], tuple[Any, DType, str]], path: Path) -> None:
+        """Writes a tensor, or links to the file that has it already and is as numpy has it."""
+        path.unlink(missing_ok=True)  # a second dump of the same name takes the place of the first
+        if tensor.file is not None and tensor.dtype in np.sctypeDict:
+            try:
+                os.link(tensor.file, path)
+                return
+            except OSError:  # another file system, or one without links
+                pass
+        array, dtype, _ = fetch()
+        npy.write_npy(path, self._widen(array, dtype))
 
     def _put(self, line: list[Any]) -> None:
         self._stream.write(json.dumps(line) + "\n")

@@ -11,6 +11,7 @@ import csv
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -67,9 +68,9 @@ def _compared(
         raise UsageError(f"compare: the folder {output_path} does not exist; make it first")
     stamp = datetime.now().strftime("%Y%m%d%H%M%S")
     path = folder / f"compare_result{suffix}_{stamp}.csv"
-    with tempfile.TemporaryDirectory(prefix="trueline-compare-") as scratch:
-        bench = _imported(input_param, "bench", Path(scratch))
-        npu = _imported(input_param, "npu", Path(scratch))
+    with tempfile.TemporaryDirectory(prefix=".trueline-", dir=folder) as scratch:
+        with ThreadPoolExecutor(2) as both:
+            bench, npu = both.map(lambda side: _imported(input_param, side, Path(scratch)), ("bench", "npu"))
         with closing(compare_runs(bench, npu)) as comparison:
             talk = bool(input_param.get("is_print_compare_log", True))
             _write(comparison, path, shape_flag=shape_flag, stacks=stack_mode, talk=talk)
@@ -116,7 +117,7 @@ def _imported(given: Mapping[str, Any], side: str, scratch: Path) -> Path:
 
     data = given.get(f"{side}_dump_data_dir")
     out = scratch / side
-    import_run(given[f"{side}_pkl_path"], out, format="ptdbg", data=data or None)
+    import_run(given[f"{side}_pkl_path"], out, format="ptdbg", data=data or None, links=True)
     return out
 
 

@@ -24,6 +24,7 @@ from trueline.compat.ptdbg_ascend.names import call_named, calls_between
 from trueline.compat.ptdbg_ascend.overflowing import OverflowCheck
 from trueline.compat.ptdbg_ascend.writing import write_dump
 from trueline.errors import TruelineError, UsageError
+from trueline.store.arrays import ArrayFiles
 
 VERSION = "v1.0"
 DEFAULT_TAG = "ptdbg_dump"
@@ -98,7 +99,9 @@ class Session:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.wish = wish
         scratch = Path(tempfile.mkdtemp(prefix=".trueline-", dir=self.folder))
-        self._capture = capture(scratch / "run", framework="torch", **wish.options()).start()
+        self._capture = capture(scratch / "run", framework="torch", **wish.options())
+        self._capture.tensors = ArrayFiles  # what is dumped is what the capture has written
+        self._capture.start()
         self._capture.step()  # said once, so that the program's optimizers end no step: the switch does
         atexit.register(self.end)
 
