@@ -88,14 +88,19 @@ def _identity(spec: TensorSpec) -> list[Any]:
     return [*kept, repr(spec.statistics)]
 
 
+INDEPENDENT = "independent"
+"""The word behind a reference whose golds are to share no kernel with the candidate: ``torch:cpu+independent``."""
+
 HOW: Mapping[str, str] = {
     "static": "paddle",
     "cinn": "paddle",
     "compile": "torch",
     "amp-float16": "",
     "amp-bfloat16": "",
+    INDEPENDENT: "torch",
 }
-"""How a Target may execute calls other than eagerly, with the framework that can; empty for both."""
+"""How a Target may execute calls other than eagerly, with the framework that can; empty for both. The last one is for
+references alone."""
 
 _SIMULATED = "simulated"
 

@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 
 from trueline.compat.api_accuracy_checker.config import CheckerConfig
 from trueline.compat.api_accuracy_checker.run_ut import main as run_ut
+from trueline.compat.api_accuracy_checker.run_ut import parser
 from trueline.errors import UsageError
 from trueline.report.check_csv import RESULT_COLUMNS
 
@@ -27,6 +28,7 @@ data = torch.utils.data.TensorDataset(torch.randn(40, 8), torch.randint(0, 4, (4
 for number, (inputs, labels) in enumerate(torch.utils.data.DataLoader(data, batch_size=4)):
     print("iteration", number)
     loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+    print(loss.item())
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
@@ -71,6 +73,8 @@ def test_the_document(tmp_path: Path, shell: Shell) -> None:
     assert {"Functional*linear*0", "Functional*linear*1", "Functional*cross_entropy*0"} <= set(forward)
     assert set(stack) == set(forward) and set(backward) <= set(forward) and "Functional*linear*1" in backward
     assert "main.py, line" in str(stack["Functional*linear*0"])
+    assert "cross_entropy(model(inputs), labels)" in str(stack["Functional*linear*0"])  # the text of the line
+    assert not {"Torch*ones_like*0", "Tensor*item*0"} & set(forward)  # nothing that the program computes
 
     # 3: the test of every API
     (file,) = tmp_path.glob("forward_info_*.json")
@@ -78,12 +82,15 @@ def test_the_document(tmp_path: Path, shell: Shell) -> None:
     for what in ("forward", "backward", "stack"):
         (tmp_path / f"{what}_info_{pid}.json").rename(tmp_path / f"{what}_info_0.json")
     words = f"-forward {tmp_path}/forward_info_0.json -backward {tmp_path}/backward_info_0.json"
-    shell(f"python {folder}/run_ut.py {words} --out_path {tmp_path}/result")
+    said = shell(f"python {folder}/run_ut.py {words} --out_path {tmp_path}/result").stdout
+    assert said.startswith(f"{len(forward)} API calls, {len(forward)} tested on torch:")
+    assert f"by the document's rule: pass {len(forward)}\n" in said
+    assert "exit code 0: no API is wrong by either rule" in said
     columns, rows = table(tmp_path / "result" / "accuracy_checking_result.csv")
     assert columns == (*RESULT_COLUMNS, "Verdict", "Reason")
     tested = {row["API name"]: row for row in rows}
     assert set(tested) >= {"Functional*linear*0", "Functional*linear*1", "Functional*cross_entropy*0"}
-    assert set(tested) <= set(forward)
+    assert set(tested) == set(forward)
     linear = tested["Functional*linear*1"]
     assert (linear["Forward Test Success"], linear["Backward Test Success"], linear["Verdict"]) == (
         "pass",
@@ -97,6 +104,7 @@ def test_the_document(tmp_path: Path, shell: Shell) -> None:
     shell(f"python {folder}/run_ut.py {words} -save_error_data")
     assert (tmp_path / "accuracy_checking_details.csv").exists()
     assert len(list((tmp_path / "ut_error_data").iterdir())) == 1
+    assert parser().parse_args(["-forward", "f", "-error_data_path", "kept"]).error_data_path == "kept"
 
 
 def test_real_data_and_another_iteration(tmp_path: Path, shell: Shell) -> None:

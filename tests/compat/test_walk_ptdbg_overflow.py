@@ -109,14 +109,14 @@ def test_the_program_ends_at_the_second_overflow(tmp_path: Path, shell: Shell) -
     files = sorted(folder.glob("Overflow_info_*.pkl"))
     assert len(files) == 2
     lines = [json.loads(line) for line in files[0].read_text(encoding="utf-8").splitlines()]
-    assert {line[0].rpartition("_forward")[0] for line in lines} == {"Tensor_exp_0"}
+    assert {line[0].rpartition("_forward")[0] for line in lines} == {"Tensor_exp_1"}  # counted from the beginning
     assert all(line[5] == [] for line in lines if len(line) > 2)  # no statistics, as the document says
-    assert (files[0].with_suffix("") / "Tensor_exp_0_forward_output.npy").exists()
+    assert (files[0].with_suffix("") / "Tensor_exp_1_forward_output.npy").exists()
 
     # what the other tool makes of it
     (forward,) = tmp_path.glob("forward_info_*.json")
     done = shell(f"python -m trueline.compat run_overflow_check -forward {forward}")
-    assert "[Tensor*exp*0] is a normal overflow" in done.stdout
+    assert "[Tensor*exp*1] is a normal overflow" in done.stdout
 
 
 def test_kernels_of_an_overflow(tmp_path: Path, shell: Shell) -> None:

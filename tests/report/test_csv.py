@@ -87,7 +87,7 @@ def test_module_calls_carry_path_and_class() -> None:
         (Phase.FORWARD, Role.OUTPUT, "out", "output"),
         (Phase.FORWARD, Role.OUTPUT, "out.1", "output.1"),
         (Phase.FORWARD, Role.OUTPUT, "args.0", "output.args.0"),
-        (Phase.BACKWARD, Role.INPUT, "out", "input"),
+        (Phase.BACKWARD, Role.INPUT, "out", "input.0"),
         (Phase.BACKWARD, Role.OUTPUT, "args.0", "output.0"),
         (Phase.FORWARD, Role.PARAMETER, "weight", "parameters.weight"),
     ],

@@ -32,7 +32,7 @@ from trueline.campaign.shelf import Shelf, judge_name, shelf_of
 from trueline.campaign.sources import Part, Plan, Source, parts_of, plan_of
 from trueline.campaign.variants import Wish
 from trueline.campaign.work import Watch, work_off
-from trueline.cases import CaseResult, CheckInfo, Ending, Target
+from trueline.cases import INDEPENDENT, CaseResult, CheckInfo, Ending, Target
 from trueline.errors import TruelineError, UsageError
 from trueline.events import OnCase, Progress
 from trueline.judge.checks import DEFAULT_CHECK_STANDARD, CheckStandard, check_standard_named, stored_check_standard
@@ -282,6 +282,8 @@ def request_of(
 ) -> Request:
     """Understands what was asked for and finds the sources."""
     candidate = Target.parse(target, overrides)
+    if candidate.how == INDEPENDENT:
+        raise UsageError(f"{target} cannot be a target: +{INDEPENDENT} is said of a reference")
     trusted = Target.parse(reference or f"{candidate.framework}:cpu/float64")
     version = framework_version(candidate.framework)
     if trusted.framework != candidate.framework:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trueline.cases import Target
+from trueline.cases import INDEPENDENT, Target
 from trueline.errors import UsageError
 from trueline.judge.checks import DEFAULT_CHECK_STANDARD, CheckStandard
 from trueline.records import Verdict
@@ -93,7 +93,7 @@ def apply_mode(
     chosen = mode_named(mode) if isinstance(mode, str) else mode
     candidate = _with_how(Target.parse(target), chosen)
     trusted = None if reference is None else Target.parse(reference)
-    if trusted is not None and trusted.how:
+    if trusted is not None and trusted.how not in ("", INDEPENDENT):
         raise UsageError(f"{reference} cannot be the reference: what is trusted is executed eagerly, without "
                          f"+{trusted.how}")  # fmt: skip
     if candidate.autocast:  # on both sides

@@ -22,7 +22,8 @@ from trueline.errors import UsageError
 from trueline.frameworks import machine
 from trueline.records import Certificate
 from trueline.store.interrupts import from_handler
-from trueline.store.writer import RankWriter, write_run_info
+from trueline.store.segments import SegmentWriter
+from trueline.store.writer import RankWriter, Tensors, write_run_info
 
 
 def capture(
@@ -88,6 +89,8 @@ class Capture:
         self.path = path
         self.options = options
         self.certificate: Certificate | None = None
+        self.tensors: Callable[[Path], Tensors] = SegmentWriter
+        """Makes what takes the bytes of tensors."""
         self._framework = machine.chosen(framework)
         if options.targets and self._framework.names == ["torch"]:
             raise UsageError("targets are for Paddle; torch tells of every function by itself")
@@ -183,7 +186,7 @@ class Capture:
     def _open(self, rank: int, world: int) -> None:
         """Makes the Run."""
         self.path.mkdir(parents=True, exist_ok=True)
-        self._writer = RankWriter(self.path, rank)
+        self._writer = RankWriter(self.path, rank, self.tensors)
         write_run_info(self.path, run_info(self._framework, world, self.options.as_json()))
         self._notebook = Notebook(self._writer)
         self._notebook.on_model = self._end_if_stepped

@@ -11,8 +11,9 @@ from trueline.diagnose.operands import Fetch
 from trueline.diagnose.replaying import Recorded, Unreplayable, exact_and_honest, numbers_of
 from trueline.dtypes import dtype_named
 from trueline.errors import RunError, TruelineError
+from trueline.ops.facts import facts_of
 from trueline.overflows import Nature
-from trueline.records import Call, TensorRecord
+from trueline.records import Call, Phase, TensorRecord
 
 Array = NDArray[Any]
 
@@ -22,7 +23,7 @@ def nature_of(call: Call, forward: Call | None, record: TensorRecord, fetch: Fet
     if not record.stored:
         return Nature.UNKNOWN, "the tensors were not kept, so it was not replayed"
     try:
-        exact, honest = exact_and_honest(Recorded(call, fetch, forward), record.path)
+        exact, honest = exact_and_honest(Recorded(call, fetch, forward), record.path, apart=True)
     except RunError:  # the Run is damaged: nobody may take what is left for an answer
         raise
     except (Unreplayable, TruelineError) as error:
@@ -30,7 +31,15 @@ def nature_of(call: Call, forward: Call | None, record: TensorRecord, fetch: Fet
     seen = numbers_of(fetch(record), record.dtype)
     if seen.size != exact.size:
         return Nature.UNKNOWN, "it has another shape when replayed"
-    return _compare(seen, exact, honest if honest is not None and honest.size == seen.size else None, record.dtype)
+    if honest is not None and (honest.size != seen.size or _is_direct(call)):
+        honest = None
+    return _compare(seen, exact, honest, record.dtype)
+
+
+def _is_direct(call: Call) -> bool:
+    """Whether elements are only moved or picked: then nothing can overflow on the way to a result that fits, and no
+    implementation that does is honest. Backward gradients may be summed."""
+    return facts_of(call.api).exact and call.phase is Phase.FORWARD
 
 
 def _compare(seen: Array, exact: Array, honest: Array | None, dtype: str) -> tuple[Nature, str]:

@@ -28,7 +28,7 @@ from trueline.diagnose.scaling import Scaling
 from trueline.diagnose.watched import saturation_notes, watched_of
 from trueline.dtypes import dtype_named
 from trueline.ops.facts import Kind, facts_of
-from trueline.ops.overflows import ADVICE, explain
+from trueline.ops.overflows import ADVICE, explain, fills
 from trueline.overflows import Birth, Counts, Forecast, Nature, OverflowKind, OverflowReport, Skipped
 from trueline.records import Call, Phase, Role, TensorRecord
 from trueline.store import open_run
@@ -178,7 +178,7 @@ class RankOverflows:
             return OverflowKind.UNKNOWN, why, element, {}
         if start.manner is Manner.RECEIVED:
             return OverflowKind.RECEIVED, "what other ranks sent is not finite", element, {}
-        if _fills(call):
+        if fills(call.api, call.arguments):
             return OverflowKind.FILLED, "the program writes infinity here", element, {}
         forward = self._forward(call)
         if forward is None:
@@ -288,22 +288,6 @@ def _arrived(call: Call, record: TensorRecord) -> tuple[OverflowKind, str]:
 def _is_statistic(call: Call, record: TensorRecord) -> bool:
     """The running statistics of a batch norm, by their place."""
     return facts_of(call.api).name == "batch_norm" and record.path in ("args.1", "args.2")
-
-
-def _fills(call: Call) -> bool:
-    """Whether a call writes an infinity that stands among its arguments."""
-    facts = facts_of(call.api)
-    return (facts.kind is Kind.MOVE or facts.name == "index_put") and _holds_infinity(call.arguments)
-
-
-def _holds_infinity(tree: object) -> bool:
-    if isinstance(tree, dict):
-        if "$float" in tree:
-            return True
-        return any(_holds_infinity(value) for value in tree.values())
-    if isinstance(tree, list):
-        return any(_holds_infinity(value) for value in tree)
-    return False
 
 
 def clipped(births: Births) -> list[str]:

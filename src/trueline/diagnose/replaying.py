@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from trueline.frameworks.machine import executor
 from trueline.numerics import widen
 from trueline.numerics.narrow import narrow
 from trueline.records import Call, Phase, TensorRecord
+from trueline.replay.independent import is_affordable
 from trueline.replay.precision import autocast_of
 from trueline.replay.refusals import refusal
 
@@ -85,13 +87,17 @@ def assess(recorded: Recorded) -> Assessment:
     return max(found, key=lambda one: one.error / max(one.honest, one.roundoff * 1e-3, 1e-30))
 
 
-def exact_and_honest(recorded: Recorded, path: str) -> tuple[Array, Array | None]:
+def exact_and_honest(recorded: Recorded, path: str, *, apart: bool = False) -> tuple[Array, Array | None]:
     """One output of a call, or one of its gradients, as it would be in float64 and as an honest implementation in the
-    call's own precision gives it (None where there is none here): flat, in float64."""
+    call's own precision gives it (None where there is none here): flat, in float64. ``apart`` asks for a truth that
+    shares no kernel with the call, where there is one: it may have been recorded on this very CPU."""
     case, inputs = _case_of(recorded)
     machine = executor(Target(case.api.partition(".")[0], "cpu"))
     watch = frozenset() if case.backward or path.startswith("out") else frozenset({path})
-    exact = as_recorded(recorded.call, recorded.forward, _run(machine, case, inputs, watch, exact=True)).get(path)
+    own = _apart(machine, case, inputs, watch, recorded) if apart else None
+    exact = as_recorded(recorded.call, recorded.forward, own or _run(machine, case, inputs, watch, exact=True)).get(
+        path
+    )
     if exact is None or exact.bits is None:
         raise Unreplayable("the replay returned other outputs than were recorded")
     honest = as_recorded(recorded.call, recorded.forward, _run(machine, case, inputs, watch, exact=False)).get(path)
@@ -118,6 +124,19 @@ def as_recorded(call: Call, forward: Call | None, parts: Mapping[str, ArrayOut])
             wide = "complex128" if np.iscomplexobj(numbers[0]) else "float64"
             sums[record.path] = replace(parts[record.path], bits=np.sum(numbers, axis=0), dtype=wide)
     return sums
+
+
+def _apart(
+    machine: Executor, case: Case, inputs: Inputs, watch: frozenset[str], recorded: Recorded
+) -> Mapping[str, ArrayOut] | None:
+    """What a call gives by other kernels than torch's; None where there are none, or they would take long."""
+    if not case.api.startswith("torch.") or not is_affordable(case, [prod(one.shape) for one in recorded.call.tensors]):
+        return None
+    try:
+        done = machine.run(case, machine.rounded(case, inputs), mode="wide", watch=watch)
+        return parts_of(case, done)
+    except (CannotExecute, Unreplayable):
+        return None
 
 
 def numbers_of(bits: Array, dtype: str) -> Array:

@@ -13,7 +13,7 @@ from typing import Protocol
 from trueline.errors import UsageError
 from trueline.exchange.outgoing import calls_of, widened
 from trueline.formats import apex, checker_json, msprobe, msprobe_writer, ptdbg
-from trueline.formats.foreign import ForeignCall
+from trueline.formats.foreign import ForeignCall, Sources
 from trueline.records import Call, Level
 from trueline.store.reader import Run, open_run
 
@@ -77,6 +77,7 @@ def write_ptdbg(
     stacks: bool = True,
     integers: bool = True,
     tensors: bool = True,
+    sources: Sources | None = None,
     steps: Sequence[int] | None = None,
     ranks: Sequence[int] | None = None,
     choose: Choice | None = None,
@@ -86,15 +87,15 @@ def write_ptdbg(
 
     ``data`` is the folder's name, as ``name`` where it is None, empty for no tensors. ``values`` is how many of max,
     min, mean and norm are said. Without ``integers`` neither integer nor bool tensors nor plain numbers are written
-    (``filter_switch``); without ``tensors`` stacks alone. Several steps go into one file: calls are numbered on, as
-    ptdbg does.
+    (``filter_switch``); without ``tensors`` stacks alone. ``sources`` gives the text of a line of a file, for the
+    stacks. Several steps go into one file: calls are numbered on, as ptdbg does.
     """
     with _Export(run, folder, ptdbg.NAME, steps, ranks, exist_ok) as export:
         kept = (name if export.stored else "") if data is None else data
         for rank in export.ranks:
             writer = ptdbg.Writer(
                 export.out / f"rank{rank}", name, widen=widened, data=kept, values=values, stacks=stacks,
-                integers=integers, tensors=tensors,
+                integers=integers, tensors=tensors, sources=sources,
             )  # fmt: skip
             chosen = [step for one, step in export.parts() if one == rank]
             export.fill(writer, rank, chosen, lambda call: _raised(call) or _chosen(choose, call), numbered_on=True)
@@ -111,16 +112,18 @@ def write_checker_json(
     ranks: Sequence[int] | None = None,
     choose: Choice | None = None,
     process: int | None = None,
+    sources: Sources | None = None,
     exist_ok: bool = False,
 ) -> Sent:
     """Writes forward_info, backward_info and stack_info, in ``step<N>`` where there are several steps. The number in
-    their names is the rank, or ``process``. ``real`` also writes the tensors that the Run has."""
+    their names is the rank, or ``process``. ``real`` also writes the tensors that the Run has; ``sources`` gives the
+    text of a line of a file, for the stacks."""
     with _Export(run, folder, checker_json.NAME, steps, ranks, exist_ok) as export:
         several = len({step for _, step in export.parts()}) > 1
         for rank, step in export.parts():
             place = export.out / f"step{step}" if several else export.out
             number = rank if process is None else process
-            writer = checker_json.Writer(place, number, real=real)
+            writer = checker_json.Writer(place, number, real=real, sources=sources)
             export.fill(writer, rank, [step], lambda call: _of_torch(call) or _chosen(choose, call))
             export.sent.files.append(place / f"forward_info_{number}.json")
         return export.sent

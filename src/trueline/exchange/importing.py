@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,9 +15,11 @@ from trueline.errors import NotARunError, TruelineError, UsageError
 from trueline.events import Progress
 from trueline.exchange.incoming import IncomingCalls
 from trueline.formats import apex, checker_json, msprobe, ptdbg
-from trueline.formats.foreign import ForeignDump, ForeignRank
+from trueline.formats.foreign import ForeignCall, ForeignDump, ForeignRank
 from trueline.records import Certificate, Data, RunInfo
+from trueline.store.arrays import ArrayFiles
 from trueline.store.columns import FORMAT_VERSION
+from trueline.store.segments import SegmentWriter
 from trueline.store.writer import RUN_FILE, RankWriter, write_run_info
 
 READERS: dict[str, Callable[[Path], ForeignDump]] = {
@@ -76,6 +78,7 @@ def import_run(
     format: str | None = None,
     data: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    links: bool = False,
 ) -> Imported:
     """Turns a dump of another tool into a Run, which is at ``out`` only if it is whole.
 
@@ -83,7 +86,8 @@ def import_run(
     trueline.import_run("npu_dump.pkl", "runs/npu", format="ptdbg", data="npu_dump_20230104_13434")
 
     ``format`` is msprobe, ptdbg, checker or apex, found by the names of the files where it is not given. ``data`` is
-    the folder of ptdbg's npy files where they do not lie beside the pkl file.
+    the folder of ptdbg's npy files where they do not lie beside the pkl file. With ``links`` the Run holds links to
+    the dump's npy files instead of their bytes: quick, and for a Run that does not outlive the dump.
     """
     source, target = Path(folder), Path(out)
     if format is not None and format not in READERS:
@@ -96,8 +100,9 @@ def import_run(
     if data is not None and chosen != ptdbg.NAME:
         raise UsageError(f"a folder of data is given for ptdbg alone; {source} is a dump of {chosen}")
     return write_dump(
-        READERS[chosen](source) if data is None else ptdbg.read(source, Path(data)), source, target, progress
-    )
+        READERS[chosen](source) if data is None else ptdbg.read(source, Path(data)), source, target, progress,
+        links=links,
+    )  # fmt: skip
 
 
 def import_checker_json(
@@ -106,10 +111,22 @@ def import_checker_json(
     *,
     backward: str | os.PathLike[str] | None = None,
     stack: str | os.PathLike[str] | None = None,
+    change: Callable[[ForeignCall], None] | None = None,
 ) -> Imported:
-    """A forward_info file of api_accuracy_checker, with files that lie elsewhere than beside it, as a Run."""
+    """A forward_info file of api_accuracy_checker, with files that lie elsewhere than beside it, as a Run. ``change``
+    may change each call on its way."""
     others = [None if one is None else Path(one) for one in (backward, stack)]
-    return write_dump(checker_json.read(Path(forward), *others), Path(forward), Path(out))
+    dump = checker_json.read(Path(forward), *others)
+    if change is not None:
+        for rank in dump.ranks:
+            rank.calls = _changed(rank.calls, change)
+    return write_dump(dump, Path(forward), Path(out))
+
+
+def _changed(calls: Iterable[ForeignCall], change: Callable[[ForeignCall], None]) -> Iterator[ForeignCall]:
+    for call in calls:
+        change(call)
+        yield call
 
 
 def import_apex(
@@ -119,14 +136,16 @@ def import_apex(
     return write_dump(apex.read(Path(source), None if tensors is None else Path(tensors)), Path(source), Path(out))
 
 
-def write_dump(dump: ForeignDump, source: Path, target: Path, progress: Progress | None = None) -> Imported:
+def write_dump(
+    dump: ForeignDump, source: Path, target: Path, progress: Progress | None = None, *, links: bool = False
+) -> Imported:
     """Writes what a reader found as a Run, which is at ``target`` only if it is whole."""
     if target.exists():
         raise UsageError(f"{target} exists already; choose another path for the Run or remove the old one")
     draft = target.with_name(f".{target.name}.part.{os.getpid()}")
     try:
         draft.mkdir(parents=True)
-        imported = _written(dump, draft, source, progress)
+        imported = _written(dump, draft, source, progress, links)
         os.replace(draft, target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -134,7 +153,7 @@ def write_dump(dump: ForeignDump, source: Path, target: Path, progress: Progress
 
 
 def _written(
-    dump: ForeignDump, draft: Path, source: Path, progress: Progress | None
+    dump: ForeignDump, draft: Path, source: Path, progress: Progress | None, links: bool
 ) -> tuple[str, int, int, int, tuple[int, ...], tuple[int, ...], Mapping[str, int], Mapping[str, int]]:
     by_rank: dict[int, list[ForeignRank]] = {}
     for part in dump.ranks:
@@ -144,7 +163,7 @@ def _written(
     calls = tensors = stored = 0
     steps: set[int] = set()
     for rank, parts in sorted(by_rank.items()):
-        incoming = _write_rank(draft, rank, parts, steps, progress)
+        incoming = _write_rank(draft, rank, parts, steps, progress, links)
         calls, tensors, stored = calls + incoming.calls, tensors + incoming.tensors, stored + incoming.stored
         remarks.update(incoming.remarks)
         for part in parts:
@@ -157,9 +176,9 @@ def _written(
 
 
 def _write_rank(
-    draft: Path, rank: int, parts: list[ForeignRank], steps: set[int], progress: Progress | None
+    draft: Path, rank: int, parts: list[ForeignRank], steps: set[int], progress: Progress | None, links: bool
 ) -> IncomingCalls:
-    writer = RankWriter(draft, rank)
+    writer = RankWriter(draft, rank, ArrayFiles if links else SegmentWriter)
     incoming = IncomingCalls(writer)
     certificate = Certificate(complete=False, stopped_because="the import failed")
     try:

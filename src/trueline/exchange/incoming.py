@@ -12,6 +12,7 @@ which may be alike by chance.
 from __future__ import annotations
 
 import math
+import mmap
 from collections import Counter
 from typing import Any
 
@@ -44,6 +45,8 @@ class IncomingCalls:
         self._writer = writer
         self._definitions = Definitions()
         self._known: dict[object, int] = {}
+        self._files: dict[object, tuple[int, str]] = {}
+        """Files that were read already, under another name: their tensor, and its dtype."""
         self._forward: dict[tuple[object, ...], tuple[int, int]] = {}
         self._nth: Counter[tuple[int, str, Phase]] = Counter()
         self.counts: Counter[str] = Counter()
@@ -117,6 +120,10 @@ class IncomingCalls:
 
     def _tensor(self, tensor: ForeignTensor, batch: _Tensors) -> int:
         """The number of a tensor; what is known of it goes into the batch if it is new."""
+        file = _file_of(tensor)
+        if file in self._files:
+            number, tensor.dtype = self._files[file]
+            return number
         if tensor.fetch is not None:
             array, dtype, remark = tensor.fetch()
             tensor.dtype = dtype.name  # what lies there counts, not what the dump says
@@ -130,6 +137,8 @@ class IncomingCalls:
             if fresh:
                 batch.keep(number, row, array, tensor)
                 self.stored += array.nbytes
+            if file is not None and not remark:
+                self._files[file] = number, tensor.dtype
             return number
         digest = _digest_of(tensor.checksum)
         if digest or (tensor.summary is not None and not tensor.summary.empty):
@@ -183,10 +192,27 @@ class _Tensors:
         self.numbers.append(number)
         self.rows.append(row)
         content = memoryview(array.reshape(-1).view(np.uint8).data)
-        self.payloads.append(Payload(number, tensor.dtype, tensor.shape, lambda: content))
+        file = tensor.file if _is_mapped(array) else None
+        self.payloads.append(Payload(number, tensor.dtype, tensor.shape, lambda: content, file))
 
     def statistics(self) -> tuple[Any, Any]:
         return np.array(self.numbers, dtype=np.int64), np.array(self.rows, dtype=STATISTICS)
+
+
+def _file_of(tensor: ForeignTensor) -> object:
+    """What tells a file from all others, where several names may stand for it; None where it has one."""
+    if tensor.file is None:
+        return None
+    found = tensor.file.stat()
+    return (found.st_dev, found.st_ino, tensor.dtype) if found.st_nlink > 1 else None
+
+
+def _is_mapped(array: Array) -> bool:
+    """Whether an array is memory of a file, as it lies there."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, mmap.mmap) and array.flags.c_contiguous
 
 
 def _measure(array: Array, dtype: DType) -> Any:

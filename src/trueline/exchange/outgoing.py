@@ -69,6 +69,7 @@ def _tensor(reader: RankReader, record: TensorRecord) -> ForeignTensor:
         summary=None if record.statistics is None else summary_of(record.statistics),
         fetch=partial(_fetch, reader, record) if record.stored else None,
         missing=record.missing,
+        file=reader.array_file(record) if record.stored else None,
     )
 
 

@@ -26,6 +26,7 @@ from trueline.formats.foreign import (
     ForeignTensor,
     Leaves,
     Nodes,
+    Sources,
     Summary,
     dtype_name,
     gradients_tree,
@@ -155,12 +156,14 @@ def _real_data(file: Path, text: Any) -> Path:
 
 
 class Writer:
-    """Writes the three files of one process; ``real`` also the tensors."""
+    """Writes the three files of one process; ``real`` also the tensors. ``sources`` gives the text of a line, for the
+    stacks."""
 
-    def __init__(self, folder: Path, process: int, *, real: bool = False) -> None:
+    def __init__(self, folder: Path, process: int, *, real: bool = False, sources: Sources | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._real = real
+        self._sources = sources
         self._streams: dict[str, TextIO] = {}
         self._keys: dict[str, set[str]] = {}
         for what in ("forward", "backward", "stack"):
@@ -183,7 +186,7 @@ class Writer:
                 "kwargs": self._node(given.get("kwargs", {}), key, call, "forward", "kwargs"),
             }
             self._put("forward", key, record)
-            self._put("stack", key, stack_lines(call.stack))
+            self._put("stack", key, stack_lines(call.stack, self._sources))
         self.calls += 1
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from trueline.tree import Tree
 Array = np.ndarray[Any, Any]
 Widen = Callable[[Array, DType], Array]
 """Turns bits that numpy has no type for (bfloat16) into float32, for files that numpy must read."""
+Sources = Callable[[str, int], str]
+"""Gives the text of a line of a file, for the stacks of a program that has just run."""
 
 
 @dataclass(slots=True)
@@ -51,6 +54,8 @@ class ForeignTensor:
     fetch: Callable[[], tuple[Array, DType, str]] | None = None
     identity: object = None
     missing: str = ""
+    file: Path | None = None
+    """A .npy file that holds its bits and nothing else, where there is one."""
 
 
 @dataclass(slots=True)

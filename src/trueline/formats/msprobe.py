@@ -24,6 +24,7 @@ from trueline.formats.foreign import (
     ForeignTensor,
     Leaves,
     Nodes,
+    Sources,
     Summary,
     dtype_name,
     gradients_tree,
@@ -226,8 +227,12 @@ def frames_of(lines: list[Any]) -> tuple[Frame, ...]:
     return tuple(Frame(one["file"], int(one["line"]), one["function"]) for one in matches if one is not None)
 
 
-def stack_lines(stack: tuple[Frame, ...]) -> list[str]:
-    return [f"File {frame.file}, line {frame.line}, in {frame.function}, \n " for frame in stack]
+def stack_lines(stack: tuple[Frame, ...], sources: Sources | None = None) -> list[str]:
+    texts = [sources(frame.file, frame.line) if sources is not None else "" for frame in stack]
+    return [
+        f"File {frame.file}, line {frame.line}, in {frame.function}, \n {text}"
+        for frame, text in zip(stack, texts, strict=True)
+    ]
 
 
 def _read_parents(path: Path) -> dict[str, str]:

@@ -10,15 +10,18 @@ FOLDER/rank<R>/<name>.pkl       JSON, one line a tensor (the suffix misleads), a
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from trueline.dtypes import DTYPES
+import numpy as np
+
+from trueline.dtypes import DTYPES, DType
 from trueline.formats import npy
 from trueline.formats.foreign import (
     NOT_DUMPED,
@@ -27,6 +30,7 @@ from trueline.formats.foreign import (
     ForeignRank,
     ForeignTensor,
     Leaves,
+    Sources,
     Summary,
     Widen,
     dtype_name,
@@ -105,6 +109,8 @@ class Line:
     shape: tuple[int, ...] = ()
     values: tuple[float | None, ...] = ()
     stack: tuple[Frame, ...] = ()
+    sources: tuple[str, ...] = ()
+    """The text of each line of the stack, empty where the file has none."""
 
 
 def read_lines(file: Path) -> Iterator[Line]:
@@ -112,7 +118,7 @@ def read_lines(file: Path) -> Iterator[Line]:
     for line in _lines(file):
         name = name_of(line[0], file, "the name of a tensor")
         if name.endswith("_stack_info"):
-            yield Line(name, stack=_frames(line[1]))
+            yield Line(name, stack=_frames(line[1]), sources=tuple(_texts(line[1])))
             continue
         values = line[5] if len(line) > 5 and isinstance(line[5], list) else []
         shape = shape_of(line[4], file) if len(line) > 4 and isinstance(line[4], list) else ()
@@ -182,7 +188,9 @@ def _call(name: str, lines: list[tuple[str, str, list[Any]]], file: Path, data: 
 def _arrange(call: ForeignCall, parts: dict[str, dict[str, Tree]]) -> None:
     given, returned = parts["input"], parts["output"]
     if call.phase is Phase.BACKWARD and call.level is not Level.KERNEL:
-        call.arguments = {_path("out", place): leaf for place, leaf in given.items()}
+        single = len(given) == 1  # of the only output of the call, as most have
+        paths = {place: "out" if single and place == "0" else _path("out", place) for place in given}
+        call.arguments = {paths[place]: leaf for place, leaf in given.items()}
         call.result = {_path("args", place or "0"): leaf for place, leaf in returned.items()}
         return
     positions = {f"args.{place}": leaf for place, leaf in given.items() if place[:1].isdigit()}
@@ -228,7 +236,7 @@ def _leaf(line: list[Any], role: Role, leaves: Leaves, file: Path, data: Path | 
     if data is not None:
         path = inside(data, f"{line[0]}.npy", file)
         if path.exists():
-            tensor.fetch = partial(read_tensor, path, tensor.dtype, shape)
+            tensor.fetch, tensor.file = partial(read_tensor, path, tensor.dtype, shape), path
         else:
             tensor.missing = f"the dump has no file {path.name}"
     return leaves.add(role, tensor)
@@ -251,6 +259,12 @@ def _frames(lines: Any) -> tuple[Frame, ...]:
     return tuple(frames)
 
 
+def _texts(lines: Any) -> Iterator[str]:
+    for line in lines if isinstance(lines, list) else []:
+        if isinstance(line, list) and len(line) >= 3 and str(line[1]).isdigit():
+            yield str(line[3])[:512] if len(line) > 3 else ""
+
+
 def _join(head: str, place: str) -> str:
     return f"{head}.{place}" if place else head
 
@@ -260,7 +274,8 @@ class Writer:
 
     ``values`` is how many of max, min, mean and L2 norm are said (0 for a dump of an overflow); ``data`` the name of
     the folder of the tensors, empty for none. Without ``integers`` only floats are written, as ptdbg does by default.
-    Without ``tensors`` the file holds stacks alone.
+    Without ``tensors`` the file holds stacks alone. ``sources`` gives the text of a line of a file; without it the
+    stacks have none.
     """
 
     def __init__(
@@ -274,6 +289,7 @@ class Writer:
         stacks: bool = True,
         integers: bool = True,
         tensors: bool = True,
+        sources: Sources | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{name}.pkl"
@@ -285,6 +301,7 @@ class Writer:
         self._stacks = stacks
         self._integers = integers
         self._lines = tensors
+        self._sources = sources or (lambda file, line: "")
         self._stream: TextIO = open(self.path, "w", encoding="utf-8")
         self._written: set[str] = set()
         self.unsaid: Counter[str] = Counter()
@@ -299,12 +316,15 @@ class Writer:
         for what, place, tree in _places(call) if self._lines else ():
             self._leaf(f"{name}_{what}" + (f".{place}" if place else ""), tree, call)
         if self._stacks and call.stack:
-            frames = [[frame.file, str(frame.line), frame.function, ""] for frame in call.stack]
+            frames = [self._frame(frame) for frame in call.stack]
             self._put([f"{name}_stack_info", frames])
         self.calls += 1
 
     def close(self) -> None:
         self._stream.close()
+
+    def _frame(self, frame: Frame) -> list[str]:
+        return [frame.file, str(frame.line), frame.function, self._sources(frame.file, frame.line)]
 
     def _leaf(self, name: str, tree: Tree, call: ForeignCall) -> None:
         step = call.step or 0
@@ -322,10 +342,20 @@ class Writer:
         self.tensors += 1
         file = file_name(f"{name}.npy")
         if self._data is not None and tensor.fetch is not None and file not in self._written:
-            array, dtype, _ = tensor.fetch()
-            (self._data / file).unlink(missing_ok=True)  # a second dump of the same name takes the place of the first
-            npy.write_npy(self._data / file, self._widen(array, dtype))
+            self._save(tensor, tensor.fetch, self._data / file)
             self._written.add(file)
+
+    def _save(self, tensor: ForeignTensor, fetch: Callable[[], tuple[Any, DType, str]], path: Path) -> None:
+        """Writes a tensor, or links to the file that has it already and is as numpy has it."""
+        path.unlink(missing_ok=True)  # a second dump of the same name takes the place of the first
+        if tensor.file is not None and tensor.dtype in np.sctypeDict:
+            try:
+                os.link(tensor.file, path)
+                return
+            except OSError:  # another file system, or one without links
+                pass
+        array, dtype, _ = fetch()
+        npy.write_npy(path, self._widen(array, dtype))
 
     def _put(self, line: list[Any]) -> None:
         self._stream.write(json.dumps(line) + "\n")
@@ -334,7 +364,8 @@ class Writer:
 def _places(call: ForeignCall) -> Iterator[tuple[str, str, Tree]]:
     """The leaves of a call, as (input or output, place, leaf): tensors and numbers."""
     if not like_forward(call.arguments):
-        yield from _leaves_under("input", call.arguments, ("out",))
+        for what, place, leaf in _leaves_under("input", call.arguments, ("out",)):
+            yield what, place or "0", leaf  # a hook of ptdbg is given a tuple, however few the gradients
         yield from _leaves_under("output", call.result, ("args", "kwargs"))
         return
     given = call.arguments if isinstance(call.arguments, dict) else {}

@@ -11,7 +11,8 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +33,21 @@ class Backward:
 
     gradients: dict[str, ArrayOut] = field(default_factory=dict)
     arrived: dict[str, ArrayIn] = field(default_factory=dict)
+
+
+Around = Callable[[], AbstractContextManager[None]]
+_around: ContextVar[Around] = ContextVar("around", default=nullcontext)
+
+
+@contextmanager
+def inside(around: Around) -> Iterator[None]:
+    """Has every call that is executed meanwhile, and every backward, run inside of what ``around`` makes; what their
+    tensors are made and read with stays outside."""
+    before = _around.set(around)
+    try:
+        yield
+    finally:
+        _around.reset(before)
 
 
 _last_paths: list[tuple[Case, dict[int, str]]] = []
@@ -104,7 +120,7 @@ class Execution(ABC):
 
     def digits(self) -> AbstractContextManager[None]:
         """What a call and its backward run in; the tensors they are given are made outside of it."""
-        return nullcontext()
+        return _around.get()()
 
     def synchronise(self) -> None:
         """Waits until the device has done what it was told."""

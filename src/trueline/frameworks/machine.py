@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from trueline.cases import Target
+from trueline.cases import INDEPENDENT, Target
 from trueline.errors import MissingFrameworkError, UsageError
 from trueline.frameworks.base import Executor, Notebook, Scope, Watcher
 from trueline.frameworks.several import Several
@@ -66,7 +66,7 @@ def executor(target: Target, reference: Target | None = None) -> Executor:
 def _real(target: Target, reference: Target | None) -> Executor:
     known = adapter(target.framework)
     how = target.how or ("" if reference is None else reference.how)
-    if not how:
+    if how in ("", INDEPENDENT):  # the latter is for those who ask for golds
         return known.executor(target, reference)
     module: Any = importlib.import_module(f"trueline.frameworks.{target.framework}.{_WAYS[how.partition('-')[0]]}")
     made: Executor = module.make(target, reference)

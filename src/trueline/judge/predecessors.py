@@ -29,6 +29,7 @@ PREDECESSORS: dict[str, str] = {
     "msprobe-ulp": f"{_MSPROBE}:MsprobeUlp",
     "precheck": f"{_ASCEND}:Precheck",
     "precheck-2023": f"{_ASCEND}:Precheck2023",
+    "precheck-document": f"{_ASCEND}:precheck_document",
     "ptdbg": f"{_ASCEND}:CheckPtdbg",
     "ptdbg-2023": f"{_ASCEND}:ptdbg_2023",
 }

@@ -11,6 +11,9 @@
                    thousandth, float32 and float64 fail by the double thousandth and warn by the double ten-thousandth.
                    (In the code of that time the cosine was always 1, so that its first step never failed.)
 
+``precheck-document``  the manual's rule with the manual's benchmark: float16 and bfloat16 against float32 (its FAQ 3),
+                   float32 against the same precision on the benchmark's device
+
 ptdbg compares two runs in the same dtype, so the candidate is held against the honest implementation; the precheck
 compares with a benchmark of higher precision, so it is held against the gold. Integers and bools must be equal.
 """
@@ -82,18 +85,25 @@ class Precheck:
     """The rule of the api_accuracy_checker's manual."""
 
     name: str = "precheck"
+    wider: bool = True
+    """Whether float32 and float64 are held against the gold too, or against their own precision."""
 
     def judge_tensor(self, evidence: Evidence, case: Case) -> TensorFinding:
-        if finding := before_values(evidence, case):
+        bench = "bench" if self.wider or evidence.dtype in HALF else "direct"
+        if finding := before_values(evidence, case, bench):
             return finding
         limit = THOUSANDTH if evidence.dtype in HALF else TEN_THOUSANDTH
-        cosine, words = cosine_of(evidence, "bench")
+        cosine, words = cosine_of(evidence, bench)
         if cosine is not None and not cosine > COSINE:
             return failed(evidence, f"{words}; a cosine above {COSINE} is asked for", cosine_score(cosine))
-        score = max(off_share(evidence, "bench", limit), 0.0 if cosine is None else cosine_score(cosine))
-        if share_fails(evidence, "bench", limit):
-            return failed(evidence, share_words(evidence, "bench", limit), score)
-        return passed(evidence, f"{words}; {share_words(evidence, 'bench', limit)}", score)
+        score = max(off_share(evidence, bench, limit), 0.0 if cosine is None else cosine_score(cosine))
+        if share_fails(evidence, bench, limit):
+            return failed(evidence, share_words(evidence, bench, limit), score)
+        return passed(evidence, f"{words}; {share_words(evidence, bench, limit)}", score)
+
+
+def precheck_document() -> Precheck:
+    return Precheck("precheck-document", wider=False)
 
 
 @dataclass(frozen=True)
@@ -108,8 +118,9 @@ class Precheck2023:
         return chain(evidence, "bench")
 
 
-def before_values(evidence: Evidence, case: Case) -> TensorFinding | None:
-    """What is settled before the values of a float tensor are looked at; None for a float tensor to judge."""
+def before_values(evidence: Evidence, case: Case, bench: str = "bench") -> TensorFinding | None:
+    """What is settled before the values of a float tensor are looked at; None for a float tensor to judge by the
+    numbers of this bench."""
     if count_of(evidence) == 0:
         return not_compared(evidence, "an empty tensor is skipped")
     if "dropout" in case.api:
@@ -118,7 +129,7 @@ def before_values(evidence: Evidence, case: Case) -> TensorFinding | None:
         return equal_finding(evidence, "bench")
     if evidence.dtype not in (*HALF, *SINGLE):
         return not_compared(evidence, f"the rule says nothing of {evidence.dtype}")
-    return missing(evidence, (*cosine_names("bench"), "bench_max_abs", *share_names("bench")))
+    return missing(evidence, (*cosine_names(bench), f"{bench}_max_abs", *share_names(bench)))
 
 
 def cosine_score(cosine: float) -> float:

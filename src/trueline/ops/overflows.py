@@ -53,6 +53,18 @@ def scalar(path: str, value: float) -> Operand:
     return Operand(path, value, value, int(value == 0), infinite, int(math.isnan(value)), value)
 
 
+def fills(api: str, arguments: object) -> bool:
+    """Whether a call writes an infinity that stands among its arguments."""
+    facts = facts_of(api)
+    return (facts.kind is Kind.MOVE or facts.name == "index_put") and _holds_infinity(arguments)
+
+
+def _holds_infinity(tree: object) -> bool:
+    if isinstance(tree, dict):
+        return "$float" in tree or any(_holds_infinity(value) for value in tree.values())
+    return isinstance(tree, list) and any(_holds_infinity(value) for value in tree)
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """What came out of a call. ``operands`` are its floating-point arguments in order; of a backward call the gradient

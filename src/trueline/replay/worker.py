@@ -22,6 +22,7 @@ from trueline.numerics.sensitivity import PERTURBATIONS
 from trueline.replay.comparing import evidence_of
 from trueline.replay.golds import is_known, trusted
 from trueline.replay.honest import worse_of
+from trueline.replay.independent import independent_gold, is_asked
 from trueline.replay.inputs import inputs_for, nudged, perturbed
 from trueline.replay.translated import executors_for
 from trueline.tree import Tree
@@ -130,11 +131,14 @@ def execute_case(
     inputs = _with_arrived(inputs, honest if honest.arrived else candidate)
     if not candidate.returned:
         return Executions(inputs, candidate, honest, honest, target=target.device, crossed=crossed)
-    if not options.thorough and is_known(case, inputs, candidate, honest):
+    apart = is_asked(target, reference)
+    if not options.thorough and not apart and is_known(case, inputs, candidate, honest):
         return Executions(inputs, candidate, honest, honest, target.device, crossed=crossed)
     wide = _needs_wide(honest if honest.returned else candidate)
     options.announce("gold")
-    gold = trusted(case, judge.run(case, inputs, mode=_gold_mode(wide), watch=_changed(honest)))
+    own = independent_gold(case, inputs, judge, honest, _changed(honest)) if apart and not wide else None
+    wide = wide or own is not None
+    gold = trusted(case, own or judge.run(case, inputs, mode=_gold_mode(wide), watch=_changed(honest)))
     for way in ways:
         honest = worse_of(honest, judge.run(case, inputs, mode=way, watch=_changed(honest)), gold)
     moved: Callable[[Gradients], tuple[Executed, ...]] | None = None

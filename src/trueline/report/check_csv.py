@@ -53,6 +53,7 @@ _FLOAT_NUMBERS = (
     "msprobe_absolute_relative", "msprobe_absolute_small",
 )  # fmt: skip
 _ULP_NUMBERS = ("msprobe_ulp_max", "msprobe_ulp_mean", "msprobe_ulp_share")
+HALF = ("float16", "bfloat16")
 _BENCH = {"float16": "float32", "bfloat16": "float32", "float32": "float64"}
 
 
@@ -86,9 +87,11 @@ def write_result_csv(info: CheckInfo, results: Sequence[CaseResult], stream: Tex
     return len(results)
 
 
-def write_details_csv(info: CheckInfo, results: Sequence[CaseResult], stream: TextIO, *, ulp: bool = True) -> int:
+def write_details_csv(
+    info: CheckInfo, results: Sequence[CaseResult], stream: TextIO, *, ulp: bool = True, wider: bool = True
+) -> int:
     """Writes ``accuracy_checking_details``, with the columns of msprobe or, without ``ulp``, of PaddleAPEX; gives the
-    number of rows."""
+    number of rows. Without ``wider`` float32 and float64 are told against a benchmark of their own precision."""
     stream.write(_BYTE_ORDER_MARK)
     writer = csv.writer(stream)
     writer.writerow(DETAILS_COLUMNS_ULP if ulp else DETAILS_COLUMNS)
@@ -101,7 +104,7 @@ def write_details_csv(info: CheckInfo, results: Sequence[CaseResult], stream: Te
             place = f"{name}.{direction}.output.{numbers.get(part, 0)}"
             numbers[part] = numbers.get(part, 0) + 1
             framework = "paddle" if result.case.api.startswith("paddle.") else "torch"
-            writer.writerow([safe(place), *_details(finding, ulp, framework)])
+            writer.writerow([safe(place), *_details(finding, ulp, framework, wider)])
             rows += 1
     return rows
 
@@ -129,24 +132,41 @@ def _direction(result: CaseResult, verdict: Verdict | None) -> str:
     return BLANK if verdict is None else _STATUS[verdict]
 
 
-def _details(finding: TensorFinding, ulp: bool, framework: str) -> list[str]:
+def _details(finding: TensorFinding, ulp: bool, framework: str, wider: bool) -> list[str]:
     evidence, numbers = finding.evidence, finding.evidence.numbers
-    bench = _BENCH.get(evidence.dtype, evidence.dtype)
+    own = not wider and evidence.dtype not in HALF
+    bench = evidence.dtype if own else _BENCH.get(evidence.dtype, evidence.dtype)
     shape = str(tuple(evidence.shape))
     cosine = largest = BLANK
     metrics = [BLANK] * len(_FLOAT_NUMBERS)
-    if evidence.exact:
+    if own and not evidence.exact:
+        cosine, largest, *metrics = _own_precision(evidence)
+    elif evidence.exact:
         metrics[3] = _told(numbers.get("bench_unequal"))
     else:
         cosine = _told(None if evidence.gold is None else evidence.gold.cosine)
         largest = _told(numbers.get("bench_max_abs"))
         metrics = [_told(numbers.get(name)) for name in _FLOAT_NUMBERS]
-    units = [_told(numbers.get(name)) for name in _ULP_NUMBERS] if ulp else []
+    units = [_told(None if own else numbers.get(name)) for name in _ULP_NUMBERS] if ulp else []
     message = "" if finding.verdict is Verdict.PASS else finding.reason
     return [
         f"{framework}.{bench}", f"{framework}.{evidence.dtype}", shape, cosine, largest, *metrics, *units,
         _STATUS[finding.verdict], safe(message),
     ]  # fmt: skip
+
+
+def _own_precision(evidence: Evidence) -> list[str]:
+    """The columns from the cosine to the relative errors, against a benchmark in the same dtype; what is only defined
+    against a wider one is blank."""
+    found, numbers = evidence.direct, evidence.numbers
+    shares = [numbers.get(f"direct_{share}") for share in ("within_hundredth", "within_thousandth",
+                                                           "within_ten_thousandth")]  # fmt: skip
+    if found is None:
+        return [_told(value) for value in (None, numbers.get("direct_max_abs"), *shares, *[None] * 9)]
+    odd = (found.nan_mismatch + found.infinity_mismatch) / found.count if found.count else None
+    values = (found.cosine, numbers.get("direct_max_abs"), *shares, None, None, found.rmse, None, found.max_rel,
+              found.mean_rel, odd, None, None)  # fmt: skip
+    return [_told(value) for value in values]
 
 
 def _told(value: float | None) -> str:

@@ -14,7 +14,15 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from trueline.events import Progress
-from trueline.records import Call, CallComparison, ObservableComparison, Statistics, TensorComparison, TensorRecord
+from trueline.records import (
+    Call,
+    CallComparison,
+    ObservableComparison,
+    Statistics,
+    TensorComparison,
+    TensorRecord,
+    Verdict,
+)
 from trueline.report.ptdbg_names import call_name, tensor_name
 from trueline.report.subject import ComparisonView, each_call, following, origin_position
 
@@ -95,7 +103,7 @@ def _tensor_row(pair: CallComparison, tensor: TensorComparison, follows: bool) -
         _reached(tensor),
         safe(_message(tensor)),
         tensor.verdict.name,
-        safe(tensor.reason),
+        safe(tensor.reason or (pair.reason if tensor.verdict >= Verdict.WARN else "")),
         _number(tensor.distance),
         NOTHING if tensor.distance is None else ("yes" if tensor.estimated else "no"),
         _number(tensor.limit),

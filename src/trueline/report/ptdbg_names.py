@@ -28,4 +28,6 @@ def _place(call: Call, tensor: TensorRecord) -> str:
     redundant = ("args", "kwargs") if given is (call.phase is Phase.FORWARD) else ("out",)
     head, _, rest = tensor.path.partition(".")
     kept = rest if head in redundant else tensor.path
+    if not kept and given and call.phase is Phase.BACKWARD:
+        kept = "0"  # a hook of ptdbg is given a tuple, however few the gradients
     return f".{kept}" if kept else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,12 +61,14 @@ def empty(columns: tuple[str, ...]) -> Integers:
 
 @dataclass(slots=True)
 class Payload:
-    """The bytes of one tensor, to be stored: in C order, exact bits. ``fetch`` is called by the writing thread."""
+    """The bytes of one tensor, to be stored: in C order, exact bits. ``fetch`` is called by the writing thread.
+    ``file`` is one that ends with these very bytes, where there is one."""
 
     tensor: int
     dtype: str
     shape: tuple[int, ...]
     fetch: Callable[[], memoryview]
+    file: Path | None = None
 
 
 @dataclass(slots=True)

@@ -138,6 +138,24 @@ class RankReader:
         """The stored bits of a tensor, as an array of its storage type (bfloat16 as uint16) and shape, read only."""
         return self.tensor_bits(record.tensor_id, record.dtype, record.shape)
 
+    def array_file(self, record: TensorRecord) -> Path | None:
+        """The ``.npy`` file that holds a tensor and nothing else; None where it lies in a file with others."""
+        if not self._in_arrays:
+            return None
+        query = "SELECT file, offset, nbytes FROM bytes WHERE tensor = ?"
+        place = self._connection.execute(query, (record.tensor_id,)).fetchone()
+        path = None if place is None else self.folder / segment_name(place[0])
+        return path if path is not None and path.stat().st_size == place[1] + place[2] > place[1] else None
+
+    @cached_property
+    def _in_arrays(self) -> bool:
+        """Whether each tensor has a file of its own (``arrays``)."""
+        try:
+            with open(self.folder / segment_name(0), "rb") as file:
+                return file.read(6) == b"\x93NUMPY"
+        except OSError:
+            return False
+
     def tensor_bits(self, tensor: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
         query = "SELECT file, offset, nbytes FROM bytes WHERE tensor = ?"
         place = self._connection.execute(query, (tensor,)).fetchone()

@@ -36,8 +36,10 @@ class SegmentWriter:
         self._end = 0
         self.bytes_written = 0
 
-    def append(self, tensor: int, dtype: str, shape: tuple[int, ...], content: memoryview) -> tuple[int, int, int]:
-        """Stores one tensor; gives (file number, offset in the file, bytes)."""
+    def append(
+        self, tensor: int, dtype: str, shape: tuple[int, ...], content: memoryview, file: Path | None = None
+    ) -> tuple[int, int, int]:
+        """Stores one tensor; gives (file number, offset in the file, bytes). Where else it lies matters to nobody."""
         if self._descriptor < 0 or self._header_bytes > HEADER_ROOM - 1024 or self._end > SEGMENT_BYTES:
             self._roll()
         gap = -self._end % ALIGNMENT

@@ -15,9 +15,10 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -60,13 +61,25 @@ def write_run_info(run: Path, info: RunInfo) -> None:
     draft.unlink(missing_ok=True)
 
 
+class Tensors(Protocol):
+    """Where the bytes of tensors go."""
+
+    bytes_written: int
+
+    def append(
+        self, tensor: int, dtype: str, shape: tuple[int, ...], content: memoryview, file: Path | None = None
+    ) -> tuple[int, int, int]: ...
+
+    def close(self) -> None: ...
+
+
 class RankWriter:
-    """Writes one rank of a Run.
+    """Writes one rank of a Run; ``tensors`` makes what takes their bytes.
 
     ``submit`` hands over a Batch; ``drain`` waits until all of them are on disk; ``close`` finishes the rank.
     """
 
-    def __init__(self, run: Path, rank: int) -> None:
+    def __init__(self, run: Path, rank: int, tensors: Callable[[Path], Tensors] = SegmentWriter) -> None:
         self.folder = rank_folder(run, rank)
         self._rank = rank
         self.failed = ""
@@ -79,7 +92,7 @@ class RankWriter:
             ) from None
         self._journal = JournalWriter(self.folder / JOURNAL_FILE)
         self._journal.append(b"R", str(rank).encode())
-        self._segments = SegmentWriter(self.folder)
+        self._segments = tensors(self.folder)
         self._reserve = _reserve(self.folder / RESERVE_FILE)
         self._queue: queue.SimpleQueue[Batch | dict[str, Any]] = queue.SimpleQueue()
         self._ended = Latch()
@@ -192,7 +205,7 @@ class RankWriter:
         """Appends the bytes of tensors; gives BYTES_COLUMNS of each."""
         places = []
         for payload in payloads:
-            place = self._segments.append(payload.tensor, payload.dtype, payload.shape, payload.fetch())
+            place = self._segments.append(payload.tensor, payload.dtype, payload.shape, payload.fetch(), payload.file)
             places.append((payload.tensor, *place))
         return places
 

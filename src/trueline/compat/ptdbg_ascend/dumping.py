@@ -19,11 +19,12 @@ from typing import Any
 from trueline.capture import Capture, capture
 from trueline.capture import seed_all as seed_everything
 from trueline.compat.places import say
-from trueline.compat.ptdbg_ascend.kernels import KernelDump, read_dump_config
-from trueline.compat.ptdbg_ascend.names import call_named
+from trueline.compat.ptdbg_ascend.kernels import KernelDump, default_dump_config, read_dump_config
+from trueline.compat.ptdbg_ascend.names import call_named, calls_between
 from trueline.compat.ptdbg_ascend.overflowing import OverflowCheck
 from trueline.compat.ptdbg_ascend.writing import write_dump
 from trueline.errors import TruelineError, UsageError
+from trueline.store.arrays import ArrayFiles
 
 VERSION = "v1.0"
 DEFAULT_TAG = "ptdbg_dump"
@@ -60,11 +61,18 @@ class Wish:
         calls = [call_named(name) for name in self.scope]
         if self.mode in ("list", "acl"):
             given["calls"] = calls
-        elif self.mode in ("range", "stack") and calls:
-            given["between"] = calls
+        elif self.mode in ("range", "stack") and calls and not any(name.endswith(".backward") for name in calls):
+            given["between"] = calls  # what lies between others is known when the backward has run
         elif self.mode == "api_list":
-            given["apis"] = [f"*{name}*" for name in self.api_list]
+            given["apis"] = [form for name in self.api_list for form in (name, f"{name}_")]
         return given
+
+    def chosen(self, run: Path) -> frozenset[str] | None:
+        """The calls of a Run that are to be written, forward and backward told apart; None for all."""
+        names = [call_named(name) for name in self.scope]
+        if self.mode == "list":
+            return frozenset(names)
+        return frozenset(calls_between(run, *names)) if self.mode in ("range", "stack") and names else None
 
 
 @dataclass(slots=True)
@@ -91,7 +99,9 @@ class Session:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.wish = wish
         scratch = Path(tempfile.mkdtemp(prefix=".trueline-", dir=self.folder))
-        self._capture = capture(scratch / "run", framework="torch", **wish.options()).start()
+        self._capture = capture(scratch / "run", framework="torch", **wish.options())
+        self._capture.tensors = ArrayFiles  # what is dumped is what the capture has written
+        self._capture.start()
         self._capture.step()  # said once, so that the program's optimizers end no step: the switch does
         atexit.register(self.end)
 
@@ -112,14 +122,14 @@ class Session:
     def _write(self, run: Path) -> None:
         assert self.path is not None
         if self.wish.mode == "acl":
-            assert self.dump_config is not None
             calls = [call_named(name) for name in self.wish.scope]
-            KernelDump(read_dump_config(self.dump_config), self.dump_config).of_run(run, calls, self.gradients)
+            config = self.dump_config or default_dump_config(self.folder)
+            KernelDump(read_dump_config(config), config).of_run(run, calls, self.gradients)
             return
         name = ("api_stack_" if self.wish.mode == "api_stack" else "") + self.path.stem
         write_dump(
             run, self.folder, name, stacks=self.wish.mode in _STACKED, integers=not self.wish.filtered,
-            stack_only=self.wish.mode == "stack",
+            stack_only=self.wish.mode == "stack", calls=self.wish.chosen(run),
         )  # fmt: skip
 
 
@@ -182,8 +192,9 @@ def set_dump_switch(
     filter_switch: str = "ON",
 ) -> None:
     """Begins (``ON``) or ends (``OFF``) a dump. ``scope`` are names of calls: for ``list`` and ``acl`` all of them, for
-    ``range`` and ``stack`` the first and the last. ``api_list`` are parts of names of APIs. ``filter_switch="OFF"``
-    also dumps integers and bools."""
+    ``range`` and ``stack`` the first and the last; a ``_forward`` does not stand for its ``_backward``. ``api_list``
+    are names of APIs without what stands before them: ``relu`` is torch.relu, torch.nn.functional.relu, Tensor.relu and
+    relu_, and not relu6. ``filter_switch="OFF"`` also dumps integers and bools."""
     _one_of("switch", switch, _SWITCH)
     if switch == "OFF":
         session.end()
@@ -227,8 +238,6 @@ def _check(wish: Wish) -> None:
         raise UsageError("mode 'range' needs scope: the first and the last call")
     if wish.mode == "api_list" and not wish.api_list:
         raise UsageError("mode 'api_list' needs api_list: for example ['relu']")
-    if wish.mode == "acl" and session.dump_config is None:
-        raise UsageError("mode 'acl' needs register_hook(model, acc_cmp_dump, dump_mode='acl', dump_config=...)")
     wish.options()  # names that cannot be read are an error now
     if wish.mode == "acl":
         from trueline.compat.places import has_npu

@@ -5,18 +5,20 @@ Where torch_npu is installed its own dump does that; elsewhere a capture at the 
 
     <dump_path>/<time>/<device number>/0/add.add_Tensor_0.3.0.<microseconds>.output.0.npy
 
-The few kernels that make the inputs of the call are among them.
+Of a forward call those of its forward alone are dumped, of a backward call those of its backward; the program's random
+numbers and threads are what they were before.
 """
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import shutil
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -32,6 +34,7 @@ from trueline.errors import UsageError
 from trueline.formats.names import file_name
 from trueline.frameworks import machine
 from trueline.frameworks.base import ArrayIn, CannotExecute, Inputs
+from trueline.frameworks.execution import inside
 from trueline.numerics import widen
 from trueline.numerics.narrow import narrow
 from trueline.records import Call, Role
@@ -65,6 +68,18 @@ def read_dump_config(path: Path) -> DumpConfig:
     return DumpConfig(Path(place), _ROLES[mode], (switch or "off") == "on")
 
 
+def default_dump_config(folder: Path) -> Path:
+    """The dump.json of a program that has named none: the one in its folder, else one that asks for everything."""
+    own = Path("dump.json")
+    if own.is_file():
+        return own
+    path = folder / "dump.json"
+    wanted = {"dump_list": [], "dump_path": str(folder / "acl_dump"), "dump_mode": "all", "dump_op_switch": "on"}
+    path.write_text(json.dumps({"dump": wanted}, indent=1) + "\n", encoding="utf-8")
+    say(f"no dump_config was given: kernels are dumped into {folder / 'acl_dump'}, as {path} says")
+    return path
+
+
 @dataclass(frozen=True, slots=True)
 class KernelDump:
     """Dumps kernels as a ``dump.json`` says."""
@@ -84,7 +99,10 @@ class KernelDump:
         if missing:
             say(f"not called, or cannot be executed alone: {', '.join(sorted(missing))}")
         backward = {name.rpartition(".")[0] for name in calls if name.endswith(".backward")}
-        return [self._of_case(case, _stem(case) in backward, gradients) for case in cases]
+        from trueline.frameworks.torch.generators import untouched
+
+        with untouched():
+            return [self._of_case(case, _stem(case) in backward, gradients) for case in cases]
 
     def _of_case(self, case: Case, backward: bool, gradients: Sequence[Path]) -> Path:
         device = next((name for name in _devices(case) if name != "cpu"), "cpu")
@@ -93,7 +111,9 @@ class KernelDump:
         chosen = case if backward else replace(case, backward=False, gradients=())
         inputs = _with_gradients(inputs_for(chosen), chosen, gradients) if backward else inputs_for(chosen)
         folder.mkdir(parents=True, exist_ok=True)
-        with self._watched(folder):
+        turns = itertools.count()  # the first is the forward, the second the backward
+        wanted = 1 if backward else 0
+        with inside(lambda: self._watched(folder) if next(turns) == wanted else nullcontext()):
             try:
                 done = machine.executor(Target("torch", device)).run(chosen, inputs, mode="candidate")
             except CannotExecute as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from trueline.errors import UsageError
+from trueline.store import open_run
 
 PREFIXES = {
     "Tensor": "torch.Tensor.",
@@ -28,3 +30,14 @@ def call_named(name: str) -> str:
                          f"prefixes {', '.join(PREFIXES)}")  # fmt: skip
     prefix, api, number, phase = match.groups()
     return f"{PREFIXES[prefix]}{api}.{number}.{phase}"
+
+
+def calls_between(run: Path, first: str, last: str) -> list[str]:
+    """The names of the calls of a Run from one to another in the order of time, both included; to the end where the
+    last was not called."""
+    with open_run(run) as opened:
+        names = [call.name for rank in opened.ranks for call in opened.rank(rank).trace()]
+    if first not in names:
+        return []
+    start = names.index(first)
+    return names[start : names.index(last, start) + 1] if last in names[start:] else names[start:]

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from trueline.compat.files import move_into
+from trueline.compat.sources import source_line
 
 _VALUES = 3
 """Of max, min, mean and norm the document has the first three."""
@@ -36,6 +37,7 @@ def write_dump(
             stacks=stacks,
             integers=integers,
             tensors=not stack_only,
+            sources=source_line,
             choose=None if calls is None else lambda call: call.name in calls,
         )
         (written,) = sent.files

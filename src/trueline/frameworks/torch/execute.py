@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -127,7 +127,7 @@ class TorchExecution(Execution):
             yield
 
     def digits(self) -> AbstractContextManager[None]:
-        return wide_arithmetic() if self._job.longdouble else nullcontext()
+        return wide_arithmetic() if self._job.longdouble else super().digits()
 
     def enter(self, path: str, array: ArrayIn, strides: Strides, requires_grad: bool) -> torch.Tensor:
         setting = self._job.setting

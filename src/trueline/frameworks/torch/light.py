@@ -53,7 +53,7 @@ class TorchLightWatcher(TorchWatcher):
         self._copies = (Copies(), Copies())
         """Two sets take turns."""
         self._stopped = False
-        self.watch = LightWatch(self.options, backward_begins=self._backward_begins, over_limit=self._over_limit)
+        self.watch = self._make_watch()
         self.trouble: dict[str, int] = self.watch.notebook.trouble_texts
         self._scope = self.watch.scope
         self._traits = LightTraits(self.watch)
@@ -61,6 +61,9 @@ class TorchLightWatcher(TorchWatcher):
         self._names = LookNames(self.watch, self._modules)
         self.names: Sequence[LookName] = self._names.names
         self._asleep = False
+
+    def _make_watch(self) -> LightWatch:
+        return LightWatch(self.options, backward_begins=self._backward_begins, over_limit=self._over_limit)
 
     # Beginning and ending.
 

@@ -16,7 +16,13 @@ from pathlib import Path
 from trueline.capture import Capture, capture
 from trueline.compat.api_accuracy_checker.config import msCheckerConfig
 from trueline.compat.places import say
+from trueline.compat.sources import source_line
 from trueline.errors import TruelineError, UsageError
+from trueline.ops.facts import Kind, facts_of
+from trueline.records import Call, Phase
+from trueline.store import open_run
+
+_SEED = "torch.ones_like"
 
 
 class Dumper:
@@ -90,18 +96,39 @@ class Dumper:
         recorded, self._capture = self._capture, None
         recorded.stop()
         try:
+            seeds = seeds_of(recorded.path)
             write_checker_json(
                 recorded.path,
                 msCheckerConfig.dump_path,
                 real=msCheckerConfig.real_data,
                 process=os.getpid(),
-                choose=lambda call: call.context != "optimizer",
+                choose=lambda call: call.context != "optimizer" and call.name not in seeds and not _only_reads(call),
+                sources=source_line,
                 exist_ok=True,
             )
         except TruelineError as error:  # never the end of the program
             say(f"nothing was written: {error}")
         finally:
             shutil.rmtree(recorded.path.parent, ignore_errors=True)
+
+
+def seeds_of(run: Path) -> frozenset[str]:
+    """Calls that make what a backward begins with: ones that nobody but a backward takes up. torch makes them itself
+    inside of ``backward()``; the program has no such call."""
+    made: dict[int, str] = {}
+    taken: set[int] = set()
+    with open_run(run) as opened:
+        for rank in opened.ranks:
+            for call in opened.rank(rank).trace():
+                if call.phase is Phase.FORWARD:
+                    taken.update(record.tensor_id for record in call.inputs)
+                    made |= {one.tensor_id: call.name for one in call.outputs if call.api == _SEED}
+    return frozenset(name for tensor, name in made.items() if tensor not in taken)
+
+
+def _only_reads(call: Call) -> bool:
+    """Whether a call hands a number to Python and computes none (``item``): there is nothing to test."""
+    return not call.outputs and facts_of(call.api).kind is Kind.MOVE
 
 
 dumper = Dumper()
