@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -12,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.conftest import NAMES, ROOT, Shell
+from tests.compat.conftest import ROOT, Shell
 
 pytest.importorskip("paddle")
 pytest.importorskip("torch")
 
+from trueline.compat.adopting import adopt
 from trueline.compat.paddleapitest.engine import main
 from trueline.compat.paddleapitest.log_folder import FILES
 from trueline.compat.paddleapitest.tol_csv_stat import statistics
@@ -39,8 +39,7 @@ LOG = "tester/api_config/test_log_tol"
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A folder that looks like the checkout in which the document is followed."""
-    shutil.copytree(NAMES / "PaddleAPITest", tmp_path, dirs_exist_ok=True)
-    shutil.copy(ROOT / "examples" / "run-example.sh", tmp_path)
+    adopt("apitest", tmp_path)
     configs = tmp_path / "tester" / "api_config" / "5_accuracy"
     configs.mkdir(parents=True)
     (configs / "accuracy_1.txt").write_text(FIRST, encoding="utf-8")
