@@ -77,7 +77,7 @@ def test_a_project_with_something_in_it_gets_no_setup(tmp_path: Path) -> None:
     [
         ("nonsense", "not whole JSON"),
         ('{"format": 9, "doors": {}}', "format is 9"),
-        ('{"format": 1, "doors": {"apex": {"written": {"../theirs": "x"}, "copies": {}, "folders": []}}}', "no file be"),
+        ('{"format": 1, "doors": {"apex": {"written": {"../theirs": "x"}, "copies": {}, "folders": []}}}', "no file"),
         ('{"format": 1, "doors": {"apex": {"written": {"/etc/x": ""}, "copies": {}, "folders": []}}}', "no file below"),
         ('{"format": 1, "doors": {"apex": 3}}', "doors"),
     ],

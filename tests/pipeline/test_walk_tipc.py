@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.compat.printed import check_guide, check_languages
 from tests.pipeline.test_processes import ROOT
 from tests.pipeline.tipc_project import calls, make_project, set_faults, short_config
 from trueline.cli.main import main as trueline
@@ -203,3 +204,11 @@ def test_what_tipc_lets_through(project: Path) -> None:
 def test_benchmarks_need_their_section(project: Path) -> None:
     answer = bash("test_tipc/benchmark_train.sh", CONFIG, "benchmark_train", "dynamic_bs8_fp32_DP_N1C1")
     assert answer.returncode == 2 and "train_benchmark_params" in answer.stderr
+
+
+def test_the_guides() -> None:
+    check_languages("tipc")
+
+
+def test_nothing_that_the_document_prints_is_forgotten() -> None:
+    check_guide("tipc", "混合精度训练推理测试开发文档")

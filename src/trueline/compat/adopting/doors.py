@@ -38,6 +38,8 @@ class Door:
     predecessor: str
     sources: tuple[tuple[str, str], ...]
     works: tuple[str, ...]
+    folders: tuple[str, ...] = ()
+    """Folders that the commands of the document expect to be there."""
 
     def items(self) -> list[Item]:
         return [item for source, target in self.sources for item in _items(COMPAT / source, PurePosixPath(target))]
@@ -84,10 +86,12 @@ DOORS = {
                 ("names/PaddleAPITest/run-example.sh", "run-example.sh"),
                 ("names/PaddleAPITest/tools/retest_remover.py", "tools/retest_remover.py"),
                 ("names/PaddleAPITest/tools/tol_csv_stat.py", "tools/tol_csv_stat.py"),
+                ("names/PaddleAPITest/5_accuracy", "tester/api_config/5_accuracy"),
             ),
             ("cp run-example.sh run_tol.sh && ./run_tol.sh",
              'python engineV2.py --api_config_file_pattern="tester/api_config/5_accuracy/accuracy_*.txt" '
              "--accuracy=True"),
+            ("tester/api_config/test_log_tol",),
         ),
         Door(
             "tipc", "TIPC", (("tipc/test_tipc", "test_tipc"),),

@@ -64,10 +64,11 @@ class Removed:
 
 def adopt(door: str, folder: str | os.PathLike[str]) -> Adopted:
     """Puts the names, scripts and templates of a predecessor into a project."""
-    return place(door, door_named(door).items(), Path(folder))
+    known = door_named(door)
+    return place(door, known.items(), Path(folder), [PurePosixPath(name) for name in known.folders])
 
 
-def place(door: str, items: Sequence[Item], folder: Path) -> Adopted:
+def place(door: str, items: Sequence[Item], folder: Path, folders: Sequence[PurePosixPath] = ()) -> Adopted:
     """The same for chosen files."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is no folder; give that of the project")
@@ -77,13 +78,16 @@ def place(door: str, items: Sequence[Item], folder: Path) -> Adopted:
     if memory.doors.get(door) is None:
         memory.doors[door] = _Kept()
     kept = memory.doors[door]
-    for item in items:
-        _refuse_outside(folder, item.target)
+    inside = [name / "file" for name in folders]
+    for target in (*(item.target for item in items), *inside):
+        _refuse_outside(folder, target)
     done = Adopted(folder)
     try:
         for item in items:
             if item.kind is not Kind.CHECKOUT or fresh or str(item.target) in kept.written:
                 _put(folder, item, kept, done)
+        for target in inside:
+            _make_folders(folder, target, kept)
     finally:
         _write(folder, memory)
     return done
