@@ -58,13 +58,30 @@ def torch_place() -> tuple[str, str]:
     return "torch:cpu", "no Ascend NPU here: the APIs run on the CPU, torch:cpu"
 
 
-def paddle_place(backend: str) -> tuple[str, str]:
-    """The Paddle device of ``-backend gpu|npu|cpu``, and what to say where the machine has none of the kind."""
-    if backend == "gpu" and not gpus():
-        return "paddle:cpu", "no GPU here: the APIs run on the CPU, paddle:cpu"
-    if backend == "npu" and not glob("/dev/davinci[0-9]*"):
-        return "paddle:cpu", "no Ascend NPU here: the APIs run on the CPU, paddle:cpu"
+def paddle_place(backend: str, fallback: str = "") -> tuple[str, str]:
+    """The Paddle device of ``-backend gpu|npu|cpu``. Where the machine has none of the kind that is an error: a
+    comparison of two backends must not become one of the CPU with itself. ``fallback`` is what to use instead, and then
+    it is said."""
+    missing = _missing(backend)
+    if missing and not fallback:
+        raise UsageError(f"-backend {backend}: {missing}; run it on a machine that has one, write -backend cpu, or "
+                         "--fallback cpu to go on without")  # fmt: skip
+    if missing:
+        return f"paddle:{fallback}", f"{missing}: the APIs run on the CPU, paddle:{fallback}"
     return f"paddle:{backend}", ""
+
+
+def torch_gpu_place(backend: str, fallback: str = "") -> tuple[str, str]:
+    """The same for torch, which has GPUs and the CPU here."""
+    place, notice = paddle_place(backend, fallback)
+    device = place.partition(":")[2]
+    return f"torch:{'cuda:0' if device == 'gpu' else device}", notice.replace("paddle:", "torch:")
+
+
+def _missing(backend: str) -> str:
+    if backend == "gpu" and not gpus():
+        return "no GPU here"
+    return "no Ascend NPU here" if backend == "npu" and not glob("/dev/davinci[0-9]*") else ""
 
 
 def say(message: str) -> None:

@@ -31,7 +31,7 @@ class ToolConfig:
     dump_mode: str = "random"
     profile_mode: bool = True
     target_step: tuple[int, ...] = (0,)
-    dump_unique: bool = True
+    dump_unique: bool = False
     split_dump: bool = True
 
     @property
