@@ -19,7 +19,8 @@ def eight_cards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "gpus", lambda: 8)
     monkeypatch.setattr(engine, "cores", lambda: 64)
     monkeypatch.setattr(engine, "free_memory", lambda: {card: 80.0 if card else 4.0 for card in range(8)})
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        monkeypatch.setenv(name, "")  # and given back
 
 
 @pytest.mark.parametrize(
@@ -67,9 +68,11 @@ def test_each_process_is_given_its_card(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(trueline.campaign, "check", check)
     monkeypatch.setattr(engine, "gpus", lambda: 2)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        monkeypatch.setenv(name, "")  # and given back
     assert main(["--accuracy=True", "--api_config=paddle.abs()", "--num_workers_per_gpu=1"]) == 2
-    assert given["places"] == [{"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "1"}]
+    assert [place["CUDA_VISIBLE_DEVICES"] for place in given["places"]] == ["0", "1"]
+    assert {place["CUDA_DEVICE_ORDER"] for place in given["places"]} == {"PCI_BUS_ID"}
     assert given["workers"] == 2 and os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"
 
 

@@ -212,7 +212,9 @@ def test_the_old_answer_stands_beside_ours(tmp_path: Path, capsys: pytest.Captur
     assert lines(tmp_path / "log" / "api_config_pass.txt")
     (row,) = table(tmp_path / "log" / "verdicts.csv")[1]
     assert (row["engineV2"], row["Verdict"], row["Ending"]) == ("pass", "FAIL", "mismatch")
-    assert "[Pass] paddle.stanh" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "[Pass] paddle.stanh" in said
+    assert "Exit code 1: by the old rule none of these fails; trueline finds something wrong (verdicts.csv)" in said
 
 
 @pytest.mark.parametrize("mode", ["paddle_only", "accuracy_stable", "paddle_torch_gpu_performance"])

@@ -129,8 +129,11 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     verdicts = _write(results, folder / name, write, what)
     compared = [one for one in verdicts if one is not Verdict.NOT_COMPARED]
+    worst = max(verdicts, default=Verdict.NOT_COMPARED)
+    code = exit_code(worst, len(compared))
     print(f"{len(results)} calls, {len(compared)} directions compared; {folder / name}")
-    return exit_code(max(verdicts, default=Verdict.NOT_COMPARED), len(compared))
+    print(f"PaddleAPEX judges no {what}; trueline's verdict: {worst.name}; exit code {code}")
+    return code
 
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:

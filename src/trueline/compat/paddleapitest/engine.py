@@ -21,7 +21,7 @@ from pathlib import Path
 from trueline.campaign.machine import cores
 from trueline.cases import Ending
 from trueline.compat.command import EXIT_CLEAN, EXIT_FAILED, EXIT_FINDINGS, Parser, run_command, truth
-from trueline.compat.paddleapitest.log_folder import ENDED, SKIP, TOL, LogFolder, line_number, lines_of, status_of
+from trueline.compat.paddleapitest.log_folder import ENDED, SKIP, TOL, VERDICTS, LogFolder, line_number, lines_of, status_of
 from trueline.compat.paddleapitest.performance import PERFORMANCE, time_configs
 from trueline.compat.places import free_memory, gpus, say, seats
 from trueline.errors import UsageError
@@ -38,6 +38,8 @@ _MODES = {
 REQUIRED_MEMORY = 10.0
 """GB of a GPU that one process is given, where nothing else is said."""
 _LOOK_SECONDS = 1.5
+_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+"""So that the number of a card is the one by which the driver tells its free memory."""
 _WRONG = ("accuracy_error", "crash", "timeout", "oom")
 
 
@@ -132,7 +134,7 @@ def _place(options: argparse.Namespace) -> _Place:
     wanted = chosen or _cards(options.num_gpus, here)
     if wrong := [card for card in wanted if card >= here]:
         raise UsageError(f"there is no GPU {wrong[0]}: this machine has {here}, numbered from 0")
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, wanted))
+    os.environ.update(_ORDER, CUDA_VISIBLE_DEVICES=",".join(map(str, wanted)))
     cards = _seats(wanted, count, options.required_memory)
     say(f"{len(cards)} processes on GPU {', '.join(map(str, dict.fromkeys(cards)))}")
     return _Place("paddle:gpu:0", "torch:cuda:0", len(cards), None, tuple(cards))
@@ -213,9 +215,19 @@ def _test(configs: Sequence[str], folder: Path, mode: str, place: _Place, option
         else:
             wrong = time_configs(waiting, batch, log, place.target, place.reference, options)
         print(_told(log, known), flush=True)
-        if not log.counts.total() - log.counts[SKIP]:
-            return EXIT_FAILED
-        return EXIT_FINDINGS if wrong or any(log.counts[name] for name in _WRONG) else EXIT_CLEAN
+        code, why = _exit(log, wrong)
+        print(f"Exit code {code}: {why}", flush=True)
+        return code
+
+
+def _exit(log: LogFolder, wrong: bool) -> tuple[int, str]:
+    """The exit code, and which of the two rules decides it."""
+    if not log.counts.total() - log.counts[SKIP]:
+        return EXIT_FAILED, "nothing could be tested"
+    failed = sum(log.counts[name] for name in _WRONG)
+    parts = [f"by the old rule {failed} of these fail" if failed else "by the old rule none of these fails",
+             f"trueline finds {'something' if wrong else 'nothing'} wrong ({VERDICTS})"]  # fmt: skip
+    return EXIT_FINDINGS if wrong or failed else EXIT_CLEAN, "; ".join(parts)
 
 
 def _outlive_the_look() -> None:
@@ -250,7 +262,7 @@ def _check(
         mode=mode,
         workers=place.workers,
         memory=place.memory,
-        places=[{"CUDA_VISIBLE_DEVICES": str(card)} for card in place.cards],
+        places=[{"CUDA_VISIBLE_DEVICES": str(card), **_ORDER} for card in place.cards],
         out=batch / "check",
         on_case=ended,
     )
