@@ -21,7 +21,16 @@ from pathlib import Path
 from trueline.campaign.machine import cores
 from trueline.cases import Ending
 from trueline.compat.command import EXIT_CLEAN, EXIT_FAILED, EXIT_FINDINGS, Parser, run_command, truth
-from trueline.compat.paddleapitest.log_folder import ENDED, SKIP, TOL, VERDICTS, LogFolder, line_number, lines_of, status_of
+from trueline.compat.paddleapitest.log_folder import (
+    ENDED,
+    SKIP,
+    TOL,
+    VERDICTS,
+    LogFolder,
+    line_number,
+    lines_of,
+    status_of,
+)
 from trueline.compat.paddleapitest.performance import PERFORMANCE, time_configs
 from trueline.compat.places import free_memory, gpus, say, seats
 from trueline.errors import UsageError
