@@ -17,7 +17,7 @@ from trueline.errors import UsageError
 def eight_cards(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with eight GPUs of 80 GB, one of them taken, and 64 cores."""
     monkeypatch.setattr(engine, "gpus", lambda: 8)
-    monkeypatch.setattr(engine, "cores", lambda: 64)
+    monkeypatch.setattr("trueline.campaign.machine.cores", lambda: 64)
     monkeypatch.setattr(engine, "free_memory", lambda: {card: 80.0 if card else 4.0 for card in range(8)})
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
         monkeypatch.setenv(name, "")  # and given back

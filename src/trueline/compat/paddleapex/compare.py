@@ -60,6 +60,7 @@ def run_direct(options: argparse.Namespace) -> int:
     for left, right in pairs:
         place = folder if len(pairs) == 1 else folder / right.name
         place.mkdir(parents=True, exist_ok=True)
+        _tell_what_is_compared(left, right, named_apart=bool(options.device))
         sides.append(_direct(left, right, place, stamp))
     old, own = ([pair[number] for pair in sides] for number in (0, 1))
     return _conclude(all_of(old), all_of(own))
@@ -67,7 +68,6 @@ def run_direct(options: argparse.Namespace) -> int:
 
 def _direct(bench: Path, device: Path, folder: Path, stamp: str) -> tuple[Side, Side]:
     """Compares two replays of one dtype; gives what the old rule says, and what trueline says."""
-    _tell_what_is_compared(bench, device)
     folders = (bench, device)
     with tempfile.TemporaryDirectory(prefix="trueline-apex-") as scratch:
         runs = (Path(scratch) / "bench", Path(scratch) / "device")
@@ -100,14 +100,14 @@ def _finish(
     print(f"written: {', '.join(map(str, written))}")
 
 
-def _tell_what_is_compared(bench: Path, device: Path) -> None:
-    """Two sides that ran on the same device, or on inputs of their own, are not what the files are named after."""
+def _tell_what_is_compared(bench: Path, device: Path, *, named_apart: bool) -> None:
+    """Two sides that are called ``-gpu`` and ``-npu`` and ran on the same device, or two of different inputs."""
     sides = [replay_of(bench), replay_of(device)]
     if None in sides:
         return
     left, right = (side for side in sides if side is not None)
     places = [side.target.partition("/")[0] for side in (left, right)]
-    if places[0] == places[1]:
+    if named_apart and places[0] == places[1]:
         say(f"both replays were made on {places[0]}: this compares the device with itself")
     dtypes = [side.target.partition("/")[2] for side in (left, right)]
     if dtypes[0] != dtypes[1] and left.inputs == right.inputs == "":

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trueline.campaign.machine import cores
 from trueline.cases import Ending
 from trueline.compat.command import EXIT_CLEAN, EXIT_FAILED, EXIT_FINDINGS, Parser, run_command, truth
 from trueline.compat.paddleapitest.log_folder import (
@@ -165,7 +164,9 @@ def _seats(cards: Sequence[int], count: int, required: float | None) -> list[int
     """The card of each process: so many on each, or with -1 what its free memory has room for."""
     if count > 0 and required is None:
         return [card for _ in range(count) for card in cards]
-    most = max(cores(), len(cards)) if count == -1 else count * len(cards)
+    from trueline.campaign import machine
+
+    most = max(machine.cores(), len(cards)) if count == -1 else count * len(cards)
     each = -(-most // len(cards)) if count == -1 else count
     return seats(cards, required or REQUIRED_MEMORY, free_memory(), each=each, most=most)
 
