@@ -25,6 +25,7 @@ from trueline.compat.beside import Said, with_verdicts
 from trueline.compat.command import EXIT_FAILED, Parser, exit_code, run_command
 from trueline.compat.paddleapex.missing import NOTHING, Side, all_of, explained, without_outputs, write_warnings
 from trueline.compat.paddleapex.outputs import has_outputs, key_of, replay_of, runs_of
+from trueline.compat.paddleapex.replay import DTYPES
 from trueline.compat.paddleapex.sides import add_sides, sides_of
 from trueline.compat.paddleapex.tables import NO_TENSORS, Tables, comparison_of, newest_table
 from trueline.compat.places import say
@@ -176,7 +177,7 @@ def _results(options: argparse.Namespace) -> tuple[Path, str]:
 
 def _pairs(bench: Path, device: Path) -> list[tuple[Path, Path]]:
     """The replays of two folders: themselves, or those of the same dtype in both; of one and one, these."""
-    sides = [_replays(bench), _replays(device)]
+    sides = [{DTYPES.get(name, name): path for name, path in _replays(side).items()} for side in (bench, device)]
     if len(sides[0]) == len(sides[1]) == 1:
         return [(next(iter(sides[0].values())), next(iter(sides[1].values())))]
     common = [name for name in sides[0] if name in sides[1]]

@@ -163,13 +163,14 @@ def _calls(folder: Path, found: Outputs, known: Keys, inputs: bool) -> Iterator[
         with open_run(folder / RUN) as run:
             for call, foreign in calls_of(run.rank(0), 0):
                 for key in known.get(f"{call.api}*{call.index}", ()):
-                    if (call.phase, key) in found.files:
-                        told.add((call.phase, key))
-                        yield _named(_with_outputs(foreign, found.tensors(call.phase, key)), key)
+                    told.add((call.phase, key))
+                    if outputs := found.tensors(call.phase, key):
+                        yield _named(_with_outputs(foreign, outputs), key)
     for phase, key in sorted(found.files, key=lambda one: (one[1], one[0] is Phase.BACKWARD)):
         if (phase, key) not in told:
             bare = ForeignCall("", 0, phase, arguments={"args": [], "kwargs": {}} if phase is Phase.FORWARD else {})
-            yield _named(_with_outputs(bare, found.tensors(phase, key)), key)
+            if outputs := found.tensors(phase, key):  # the old tool writes a file for nothing too
+                yield _named(_with_outputs(bare, outputs), key)
 
 
 def _named(call: ForeignCall, key: str) -> ForeignCall:
