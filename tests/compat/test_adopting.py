@@ -109,6 +109,13 @@ def test_a_link_in_the_place_of_a_file_is_kept_as_a_link(tmp_path: Path) -> None
     assert (tmp_path / "project" / "engineV2.py").is_symlink()
 
 
+def test_the_folder_of_the_project_is_meant(tmp_path: Path) -> None:
+    (tmp_path / "test_tipc").mkdir()
+    with pytest.raises(UsageError, match=f"give the folder of the project, {tmp_path}$"):
+        adopt("tipc", tmp_path / "test_tipc")
+    assert not list((tmp_path / "test_tipc").iterdir())
+
+
 def test_what_was_not_adopted_is_not_removed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has not adopted apex"):
         remove("apex", tmp_path)

@@ -65,6 +65,10 @@ class Removed:
 def adopt(door: str, folder: str | os.PathLike[str]) -> Adopted:
     """Puts the names, scripts and templates of a predecessor into a project."""
     known = door_named(door)
+    tops = {item.target.parts[0] for item in known.items()}
+    if tops == {Path(folder).resolve().name}:  # as for TIPC and its test_tipc
+        raise UsageError(f"{folder} is what {door} puts into a project; give the folder of the project, "
+                         f"{Path(folder).resolve().parent}")  # fmt: skip
     return place(door, known.items(), Path(folder), [PurePosixPath(name) for name in known.folders])
 
 
