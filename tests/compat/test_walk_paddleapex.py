@@ -19,6 +19,7 @@ from trueline.compat.adopting import adopt  # noqa: E402
 from trueline.compat.paddleapex.compare import main_direct  # noqa: E402
 from trueline.compat.paddleapex.config import VARIABLE, read_config  # noqa: E402
 from trueline.compat.paddleapex.replay import main as run_paddle  # noqa: E402
+from trueline.compat.paddleapex.timed import main_time  # noqa: E402
 from trueline.errors import UsageError  # noqa: E402
 from trueline.report.apex_csv import DETAILS, MULTI_DETAILS, MULTI_RESULT, RESULT  # noqa: E402
 from trueline.report.profile_csv import MEMORY_COLUMNS, PROF_COLUMNS  # noqa: E402
@@ -268,6 +269,12 @@ def test_a_leg_is_what_a_run_in_its_dtype_alone_is(
     same = replay(dump, tmp_path / "same", "--dtype", "FP32,BF16", "--same_inputs")
     assert "those that bfloat16 can hold" in capsys.readouterr().err
     assert compared(alone, same / "FP32", tmp_path / "other", 1)["paddle.matmul*0"]["Verdict"] == "FAIL"
+
+
+def test_the_logs_of_the_old_tool_say_too_little(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "profile_analyze.log").write_text("paddle.add*0.forward\tdtype\tFLOAT32\n", encoding="utf-8")
+    assert main_time(["-gpu", str(tmp_path), "-npu", str(tmp_path), "-o", str(tmp_path / "result")]) == 2
+    assert "no spread" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("backend", ["gpu", "npu"])

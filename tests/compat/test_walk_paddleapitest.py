@@ -21,6 +21,7 @@ pytest.importorskip("torch")
 from trueline.compat.adopting import adopt
 from trueline.compat.paddleapitest.engine import main
 from trueline.compat.paddleapitest.log_folder import FILES
+from trueline.compat.paddleapitest.retest_remover import main as retest_remover
 from trueline.compat.paddleapitest.tol_csv_stat import statistics
 from trueline.errors import UsageError
 from trueline.report.tolerance_rows import API_COLUMNS, STAT_COLUMNS, TOL_COLUMNS
@@ -30,6 +31,7 @@ paddle.abs(Tensor([2, 3],"float32"), )
 paddle.add(Tensor([4, 5],"float32"), Tensor([4, 5],"float32"), )
 paddle.topk(Tensor([3, 7],"float64"), 2, )
 """
+QUOTED = 'paddle.abs(Tensor([2, 3],""float32""), )'
 SECOND = """
 paddle.add(Tensor([4, 5],"float32"), Tensor([4, 5],"float32"), )
 paddle.matmul(Tensor([3, 4],"float32"), Tensor([4, 5],"float32"), )
@@ -253,6 +255,32 @@ def test_amp(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_wrong_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_folder_of_the_old_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files as PaddleAPITest's own engineV2 leaves them, written to the letter: configs are in
+    checkpoint.txt from when they began, a skip is what is in no other file. The tools and our engine go on there."""
+    configs = [line for line in FIRST.split("\n") if line]
+    for name, content in {
+        "checkpoint.txt": configs,
+        "api_config_pass.txt": configs[:1],
+        "api_config_timeout.txt": configs[1:2],
+        "api_config_skip.txt": configs[2:],
+        "log_inorder.log": ["2026-11-15 19:29:45.145733 Worker PID: 14571, Assigned GPU ID: 0",
+                            f"2026-11-15 19:29:45.147287 GPU 0 14571 test begin: {configs[0]}", f"[Pass] {configs[0]}"],
+        "tol.csv": [",".join(TOL_COLUMNS), f'paddle.abs,"{QUOTED}",paddle.float32,forward,0.0,0.0',
+                    f'paddle.abs,"{QUOTED}",paddle.float32,backward,1e-07,2e-07'],
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in content), encoding="utf-8")
+    assert retest_remover(["--log_prefixes", "timeout,skip"], test_log_path=tmp_path) == 0
+    assert lines(tmp_path / "checkpoint.txt") == configs[:1] and not (tmp_path / "api_config_skip.txt").exists()
+    assert statistics(tmp_path) == 2
+    (tmp_path / "configs.txt").write_text(FIRST, encoding="utf-8")
+    words = ["--accuracy=True", "--test_tol=True", "--test_cpu=True", f"--log_dir={tmp_path}"]
+    assert main([f"--api_config_file={tmp_path / 'configs.txt'}", *words]) == 0
+    assert "3 configs, 1 of them in checkpoint.txt, 2 to test" in capsys.readouterr().out
+    assert sorted(lines(tmp_path / "api_config_pass.txt")) == configs
+    assert {row["config"] for row in table(tmp_path / "tol.csv")[1]} == set(configs)
 
 
 def test_statistics_need_a_table(tmp_path: Path) -> None:
