@@ -18,7 +18,7 @@ def test_it_says_what_it_did_and_how_to_undo_it(
     (tmp_path / "engineV2.py").write_text("theirs\n", encoding="utf-8")
     assert main(["adopt", "apitest"]) == 0
     said = capsys.readouterr().out
-    assert ". has adopted PaddleAPITest: 4 files" in said
+    assert "the current folder has adopted PaddleAPITest: 5 files" in said
     assert "  kept     engineV2.py is now engineV2.before-trueline.py\n" in said
     assert all(f"  {line}\n" in said for line in DOORS["apitest"].works)
     assert said.endswith("to take it away: trueline adopt apitest --remove\n")

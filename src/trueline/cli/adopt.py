@@ -6,6 +6,7 @@ import argparse
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,47 +41,47 @@ def parser() -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     from trueline.compat.adopting import adopt, remove
+    from trueline.report.terminal import visible
 
-    done = (remove if options.remove else adopt)(options.door, options.folder)
-    if options.json:
-        _print_json(done)
-    elif options.remove:
-        _tell_removed(done)  # type: ignore[arg-type]
+    done: Adopted | Removed
+    if options.remove:
+        done = removed = remove(options.door, options.folder)
+        lines = _removed_lines(removed)
     else:
-        _tell_adopted(options.door, done)  # type: ignore[arg-type]
+        done = adopted = adopt(options.door, options.folder)
+        lines = _adopted_lines(options.door, adopted)
+    if options.json:
+        from trueline.report.json import dumps, plain
+
+        lines = [dumps(plain(asdict(done) | {"folder": str(done.folder)}))]
+    print("\n".join(lines) if options.json else "\n".join(map(visible, lines)))
     return EXIT_CLEAN
 
 
-def _print_json(done: Adopted | Removed) -> None:
-    from dataclasses import asdict
-
-    from trueline.report.json import dumps, plain
-
-    print(dumps(plain(asdict(done) | {"folder": str(done.folder)})))
-
-
-def _tell_adopted(name: str, done: Adopted) -> None:
+def _adopted_lines(name: str, done: Adopted) -> list[str]:
     from trueline.compat.adopting import door_named
-    from trueline.report.terminal import visible
 
     door = door_named(name)
-    lines = [f"{done.folder} has adopted {door.predecessor}: {len(done.written)} files"]
-    lines += [f"  written  {one}" for one in done.written]
-    lines += [f"  kept     {one} is now {copy}" for one, copy in done.copies.items()]
-    lines += [f"  left     {one} as it is: the project's own, or changed by you" for one in done.left]
-    lines += ["from there this works as the document writes it:", *(f"  {one}" for one in door.works)]
-    lines += _of_the_interpreter()
-    lines += [f"to take it away: trueline adopt {name} {'' if str(done.folder) == '.' else f'{done.folder} '}--remove"]
-    print("\n".join(map(visible, lines)))
+    here = str(done.folder) == "."
+    where = "the current folder" if here else str(done.folder)
+    return [
+        f"{where} has adopted {door.predecessor}: {len(done.written)} files",
+        *(f"  written  {one}" for one in done.written),
+        *(f"  kept     {one} is now {copy}" for one, copy in done.copies.items()),
+        *(f"  left     {one} as it is: the project's own, or changed by you" for one in done.left),
+        "from there (scripts in another folder: adopt it there too) this works as the document writes it:",
+        *(f"  {one}" for one in door.works),
+        *_of_the_interpreter(),
+        f"to take it away: trueline adopt {name} {'' if here else f'{done.folder} '}--remove",
+    ]
 
 
-def _tell_removed(done: Removed) -> None:
-    from trueline.report.terminal import visible
-
-    lines = [f"{done.folder}: {len(done.removed)} files taken away"]
-    lines += [f"  restored {one}" for one in done.restored]
-    lines += [f"  left     {one}, which was changed since" for one in done.changed]
-    print("\n".join(map(visible, lines)))
+def _removed_lines(done: Removed) -> list[str]:
+    return [
+        f"{done.folder}: {len(done.removed)} files taken away",
+        *(f"  restored {one}" for one in done.restored),
+        *(f"  left     {one}, which was changed since" for one in done.changed),
+    ]
 
 
 def _of_the_interpreter() -> list[str]:

@@ -139,8 +139,10 @@ def run(
 def _read(folder: Path) -> dict[str, dict[str, Any]]:
     path = folder / TIMED
     if not path.exists() and any((folder / name).exists() for name in (PROFILE_LOG, MEMORY_LOG)):
-        raise UsageError(f"{folder} holds the logs of PaddleAPEX alone: they have one number for each call and no spread, "
-                         "without which no difference can be told from noise; time it by our run_paddle")  # fmt: skip
+        raise UsageError(
+            f"{folder} holds the logs of PaddleAPEX alone: they have one number for each call and no spread, without "
+            "which no difference can be told from noise; time it by our run_paddle"
+        )
     if not path.exists():
         raise UsageError(f"{folder} has no {TIMED}: run run_paddle there with -mode pro,mem first")
     try:
