@@ -6,7 +6,8 @@
     replay       by its run_paddle -mode acc -dtype FP32 -real dump_info/rank0_step0
     changed      the same, then by paddle.load and paddle.save: one output 1.5 times as large, one moved by 0.0005, all
                  of matmul removed
-    csv          by its acc_direct_cmp -bench replay/FLOAT32 -device changed
+    csv          by its acc_direct_cmp -bench replay/FLOAT32 -device changed; peer.csv and device.csv are the details of
+                 the same against outputs with noise of 0.002 and of 0.006
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from trueline.compat.paddleapex.compare import main_direct
+from trueline.compat.paddleapex.compare import main_direct, main_multi
 from trueline.compat.paddleapex.replay import main as run_paddle
 from trueline.report.apex_csv import DETAILS
 
@@ -71,6 +72,21 @@ def test_its_table_is_ours(real: Path, tmp_path: Path) -> None:
             assert mine[row["API name"]][name].strip() == row[name].strip()
     assert "the device has no output of it" in mine["paddle.matmul*0"]["Reason"]
     assert mine["paddle.topk*0"]["Verdict"] == "FAIL"  # 0.0005 is no rounding of a choice, though the old rule lets it
+
+
+def test_its_tables_are_compared_by_three(real: Path, tmp_path: Path) -> None:
+    """acc_multi_cmp of two tables that it made, without the replays: the ratios of their errors."""
+    peer, device = (real / "csv" / f"{name}.csv" for name in ("peer", "device"))
+    assert main_multi(["-gpu", str(peer), "-npu", str(device), "-o", str(tmp_path)]) == 1
+    rows = {row["API Name"]: row for row in table(next(tmp_path.glob("api_precision_compare_details_*.csv")))}
+    errors = [{row["API Name"]: row["均方根误差"] for row in table(path)} for path in (peer, device)]
+    assert set(rows) == set(errors[0]) and len(rows) == 11
+    compared = {name: row for name, row in rows.items() if row["均方根误差比值"].strip()}
+    assert len(compared) == 10  # but the indices of topk, which are compared by bits
+    for name, row in compared.items():
+        ratio = float(errors[1][name]) / float(errors[0][name])
+        assert float(row["均方根误差比值"]) == pytest.approx(ratio)
+        assert row["均方根误差判定结果"] == ("error" if ratio > 2 else "warning" if ratio > 1 else "pass")
 
 
 def test_a_gradient_of_the_dump_is_fed(tmp_path: Path) -> None:
