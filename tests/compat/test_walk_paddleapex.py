@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
+import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.compat.conftest import Shell
-from tests.compat.printed import check_guide, check_languages
+from tests.compat.printed import check_guide, check_languages, document
 
 paddle = pytest.importorskip("paddle")
 
@@ -368,3 +370,15 @@ def test_the_guides() -> None:
 
 def test_nothing_that_the_document_prints_is_forgotten() -> None:
     check_guide("paddleapex", "# PaddleAPEX")
+
+
+def test_what_is_walked_is_what_is_printed() -> None:
+    """The demo and the list of functions of these tests are those of the document."""
+    text = document("# PaddleAPEX")
+    begin, end = text.index("    import paddle\n"), text.index("apex.stop()\n") + len("apex.stop()\n")
+    printed = [line for line in textwrap.dedent(text[begin:end]).splitlines() if line.strip()]
+    assert printed == [line for line in DEMO.splitlines() if line.strip()]
+    found = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    ours = [line for line in TARGETS.splitlines() if line.strip() and "tanh" not in line]
+    assert [line.rstrip() for line in found[1].splitlines()] == ours

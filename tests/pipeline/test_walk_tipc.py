@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.compat.printed import check_guide, check_languages
+from tests.compat.printed import check_guide, check_languages, document
 from tests.pipeline.test_processes import ROOT
 from tests.pipeline.tipc_project import calls, make_project, set_faults, short_config
 from trueline.cli.main import main as trueline
@@ -212,3 +213,25 @@ def test_the_guides() -> None:
 
 def test_nothing_that_the_document_prints_is_forgotten() -> None:
     check_guide("tipc", "混合精度训练推理测试开发文档")
+
+
+def test_every_file_of_the_printed_folder_is_there(project: Path) -> None:
+    text = document("混合精度训练推理测试开发文档")
+    tree = text[text.index("test_tipc\n    |--configs") :]
+    printed = set(re.findall(r"\|-+(\w+\.(?:sh|md|txt))", tree[: tree.index("```")]))
+    assert len(printed) >= 7
+    assert printed <= {path.name for path in (project / "test_tipc").rglob("*") if path.is_file()}
+
+
+def test_the_printed_lines_are_those_of_the_plan(project: Path) -> None:
+    """With the config of the document: the second of its success lines, whole, and the first but for the slip in it."""
+    text = document("混合精度训练推理测试开发文档")
+    found = re.findall(r"Run successfully with command - (.+?)!$", text, re.MULTILINE)
+    lines = [" ".join(one.split()) for one in found]
+    lines[0] = lines[0].replace("python3.7 --amp_level=O1 train.py", "python3.7 train.py --amp_level=O1")  # their slip
+    folder = project / "test_tipc" / "configs" / "model_name"
+    config = (folder / "train_infer_python.txt").read_text(encoding="utf-8").replace("model_name", "mobilenet_v3_small")
+    config = config.replace("python:python3", "python:python3.7").replace("train.py\n", "train.py --amp_level=O1\n", 1)
+    (project / CONFIG).write_text(config.replace("mobilenet_v3_small:", "model_name:"), encoding="utf-8")
+    planned = pipeline(CONFIG, MODE, plan=True, layout="log").plan.commands
+    assert set(lines) <= {" ".join(command.text.split()) for command in planned}
