@@ -29,7 +29,8 @@ LAYERS = (
     {"capture", "replay", "compare", "judge", "report"},
     {"diagnose", "campaign", "exchange"},
     {"pipeline", "web"},
-    {"cli", "compat"},
+    {"compat"},
+    {"cli"},
 )
 LEVEL = {room: number for number, layer in enumerate(LAYERS) for room in layer}
 FRAMEWORKS = {"torch", "paddle", "triton"}

@@ -17,17 +17,26 @@ Shell = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
+def adopted_shell(tmp_path: Path) -> Shell:
+    """The same with trueline installed, and nothing else on the path: what a project has adopted must do."""
+    return _shell(tmp_path, [ROOT / "src"])
+
+
+@pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     """Runs words, or a line of a shell, in the folder of the test, with the old names on the path as their documents
     ask for, and gives what came of it. ``codes`` are the exit codes that are allowed."""
+    return _shell(tmp_path, [ROOT / "src", NAMES])
 
+
+def _shell(tmp_path: Path, path: Sequence[Path]) -> Shell:
     def run(
         words: Sequence[str] | str, *, folder: Path | None = None, codes: Sequence[int] = (0,), **variables: str
     ) -> subprocess.CompletedProcess[str]:
         environment = {
             **os.environ,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(NAMES)]),
+            "PYTHONPATH": os.pathsep.join(map(str, path)),
             "OMP_NUM_THREADS": "1",
             **variables,
         }

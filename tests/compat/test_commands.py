@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.conftest import NAMES, ROOT, Shell
+from tests.compat.conftest import NAMES, Shell
 from trueline.compat.__main__ import COMMANDS, main
 from trueline.compat.command import truth
 
@@ -56,4 +56,4 @@ def test_truth(text: str, value: bool) -> None:
 
 
 def test_the_example_script_is_a_script(shell: Shell) -> None:
-    shell(["bash", "-n", str(ROOT / "examples" / "run-example.sh")])
+    shell(["bash", "-n", str(NAMES / "PaddleAPITest" / "run-example.sh")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-import shutil
+import re
 import subprocess
 import sys
 import time
@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.conftest import NAMES, ROOT, Shell
+from tests.compat.conftest import ROOT, Shell
+from tests.compat.printed import check_guide, check_languages, document
 
 pytest.importorskip("paddle")
 pytest.importorskip("torch")
 
+from trueline.compat.adopting import adopt
 from trueline.compat.paddleapitest.engine import main
 from trueline.compat.paddleapitest.log_folder import FILES
+from trueline.compat.paddleapitest.retest_remover import main as retest_remover
 from trueline.compat.paddleapitest.tol_csv_stat import statistics
 from trueline.errors import UsageError
 from trueline.report.tolerance_rows import API_COLUMNS, STAT_COLUMNS, TOL_COLUMNS
@@ -28,6 +31,7 @@ paddle.abs(Tensor([2, 3],"float32"), )
 paddle.add(Tensor([4, 5],"float32"), Tensor([4, 5],"float32"), )
 paddle.topk(Tensor([3, 7],"float64"), 2, )
 """
+QUOTED = 'paddle.abs(Tensor([2, 3],""float32""), )'
 SECOND = """
 paddle.add(Tensor([4, 5],"float32"), Tensor([4, 5],"float32"), )
 paddle.matmul(Tensor([3, 4],"float32"), Tensor([4, 5],"float32"), )
@@ -37,12 +41,10 @@ LOG = "tester/api_config/test_log_tol"
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A folder that looks like the checkout in which the document is followed."""
-    shutil.copytree(NAMES / "PaddleAPITest", tmp_path, dirs_exist_ok=True)
-    shutil.copy(ROOT / "examples" / "run-example.sh", tmp_path)
+def project(tmp_path: Path) -> Path:
+    """A project that has adopted PaddleAPITest, with sets of its own."""
+    adopt("apitest", tmp_path)
     configs = tmp_path / "tester" / "api_config" / "5_accuracy"
-    configs.mkdir(parents=True)
     (configs / "accuracy_1.txt").write_text(FIRST, encoding="utf-8")
     (configs / "accuracy_2.txt").write_text(SECOND, encoding="utf-8")
     return tmp_path
@@ -59,16 +61,25 @@ def table(path: Path) -> tuple[tuple[str, ...], list[dict[str, str]]]:
     return tuple(reader.fieldnames or ()), rows
 
 
-def test_the_document(checkout: Path, shell: Shell) -> None:
-    folder = checkout / LOG
-    # 4: the command itself
-    folder.mkdir(parents=True)
-    command = (
-        'python engineV2.py --api_config_file_pattern="tester/api_config/5_accuracy/accuracy_*.txt" --accuracy=True '
-        '--test_tol=True --num_gpus=-1 --num_workers_per_gpu=-1 --log_dir="tester/api_config/test_log_tol" '
-        '>> "tester/api_config/test_log_tol/log.log" 2>&1'
-    )
-    shell(command)
+DIRECT = (
+    'python engineV2.py --api_config_file_pattern="tester/api_config/5_accuracy/accuracy_*.txt" --accuracy=True '
+    '--test_tol=True --num_gpus=-1 --num_workers_per_gpu=-1 --log_dir="tester/api_config/test_log_tol" '
+    '>> "tester/api_config/test_log_tol/log.log" 2>&1'
+)
+"""Of section 4."""
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    """What the user does in an editor."""
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{path} has {text.count(old)} x {old}"
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_the_document(project: Path, adopted_shell: Shell) -> None:
+    folder = project / LOG
+    # 4: the command itself; the folder of its log is there
+    adopted_shell(DIRECT)
     everything = {line for text in (FIRST, SECOND) for line in text.split("\n") if line}
     assert sorted(lines(folder / "checkpoint.txt")) == sorted(everything)
     by_status = {status: lines(folder / f"api_config_{status}.txt") for status in FILES}
@@ -81,20 +92,25 @@ def test_the_document(checkout: Path, shell: Shell) -> None:
     assert {(row["API"], row["mode"]) for row in rows} >= {("paddle.matmul", "forward"), ("paddle.matmul", "backward")}
 
     # 4, again: going on where everything was tested tests nothing
-    shell(command)
+    adopted_shell(DIRECT)
     assert "0 to test" in (folder / "log.log").read_text(encoding="utf-8")
 
-    # and testing again what was skipped
-    shell("python tools/retest_remover.py", TEST_LOG_PATH=LOG)
+    # and testing again what was skipped: TEST_LOG_PATH is changed in the tool, and it is run
+    remover = project / "tools" / "retest_remover.py"
+    edit(remover, 'TEST_LOG_PATH = "tester/api_config/test_log"', f'TEST_LOG_PATH = "{LOG}"')
+    assert "skip: 1 configs" in adopted_shell("python tools/retest_remover.py").stdout
     assert not (folder / "api_config_skip.txt").exists()
     assert len(lines(folder / "checkpoint.txt")) == 4
-    shell("python tools/retest_remover.py --log_prefixes pass", TEST_LOG_PATH=LOG)
-    shell(command)
+    edit(remover, 'LOG_PREFIXES = ["skip", ', 'LOG_PREFIXES = ["api_config_pass", "skip", ')
+    adopted_shell("python retest_remover.py", folder=project / "tools")  # from its own folder too
+    adopted_shell(DIRECT)
     assert len(lines(folder / "checkpoint.txt")) == 5
     assert len(table(folder / "tol.csv")[1]) == 2 * len(rows)
 
-    # 5: statistics
-    shell("python tools/tol_csv_stat.py", TEST_LOG_PATH=LOG)
+    # 5: statistics, in the same way
+    counting = project / "tools" / "tol_csv_stat.py"
+    edit(counting, 'TEST_LOG_PATH = "tester/api_config/test_log"', f'TEST_LOG_PATH = "{LOG}"')
+    adopted_shell("python tools/tol_csv_stat.py")
     full, twice = table(folder / "tol_full.csv"), len(rows)
     assert full[0] == TOL_COLUMNS and len(full[1]) == twice
     assert table(folder / "tol_stat.csv")[0] == STAT_COLUMNS
@@ -104,20 +120,66 @@ def test_the_document(checkout: Path, shell: Shell) -> None:
     )
 
 
-def test_the_script(checkout: Path, shell: Shell) -> None:
-    """3: run-example.sh, copied and changed as the document says."""
-    shell("cp run-example.sh run_tol.sh && chmod +x run_tol.sh")
-    text = (checkout / "run_tol.sh").read_text(encoding="utf-8")
-    changed = text.replace('test_log"', 'test_log_tol"').replace("    # --test_cpu", "    --test_cpu")
-    (checkout / "run_tol.sh").write_text(changed, encoding="utf-8")
-    done = shell("./run_tol.sh", ENGINE="python engineV2.py")
-    assert "engineV2 runs as process" in done.stdout
-    folder = checkout / LOG
+EDITS = (
+    ('LOG_DIR="tester/api_config/test_log"', 'LOG_DIR="tester/api_config/test_log_tol"'),
+    ("    # --test_tol=True", "    --test_tol=True"),
+)
+"""What section 3 changes in the copy of the script."""
+
+
+def ended(folder: Path) -> str:
+    """The log of a run in the background, when it has said the last."""
     until = time.monotonic() + 120
-    while not (folder / "verdicts.csv").exists() and time.monotonic() < until:
-        time.sleep(0.2)
-    _, rows = table(folder / "verdicts.csv")
-    assert {row["engineV2"] for row in rows} == {"pass"} and {row["Verdict"] for row in rows} == {"PASS"}
+    while time.monotonic() < until:
+        logs = sorted(folder.glob("log_2*.log"))
+        text = logs[-1].read_text(encoding="utf-8") if logs else ""
+        if "Results: " in text or "0 to test" in text:
+            return text
+        time.sleep(0.1)
+    raise AssertionError(f"it did not end: {text}")
+
+
+def test_the_script(tmp_path: Path, adopted_shell: Shell) -> None:
+    """3: run-example.sh, copied and changed as the document says; run, and run again when nothing is left. What is
+    adopted is enough: a few configs come along."""
+    adopt("apitest", tmp_path)
+    adopted_shell("cp run-example.sh run_tol.sh")
+    for old, new in EDITS:
+        edit(tmp_path / "run_tol.sh", old, new)
+    said = adopted_shell("./run_tol.sh").stdout
+    assert "执行中" in said and "进程已在后台运行" in said and "错误" not in said
+    text = ended(tmp_path / LOG)
+    assert "Failed cases: 0" in text and "Skipped cases: 0" in text
+    names = {path.name for path in (tmp_path / LOG).iterdir()}
+    assert {"checkpoint.txt", "api_config_pass.txt", "log_inorder.log", "tol.csv"} <= names
+    assert "错误" not in adopted_shell("./run_tol.sh").stdout
+
+
+def test_the_script_as_it_is_printed(project: Path, adopted_shell: Shell) -> None:
+    """Pasted from the document, it starts, and starts again when nothing is left to test."""
+    found = re.search(r"```bash\n(#!/bin/bash\n.*?)```", document("gpu_accuracy_tolerance"), re.DOTALL)
+    assert found is not None
+    (project / "run_tol.sh").write_text(found[1], encoding="utf-8")
+    for _ in range(2):
+        said = adopted_shell("chmod +x run_tol.sh && ./run_tol.sh").stdout
+        assert "执行中" in said
+        ended(project / LOG)
+
+
+def test_the_script_of_an_installation(tmp_path: Path, adopted_shell: Shell) -> None:
+    """Copied from where the installed names are, in a folder that has adopted nothing."""
+    copy = 'cp "$(python -m trueline.compat)/PaddleAPITest/run-example.sh" run_tol.sh'
+    adopted_shell(f"{copy} && ./run_tol.sh", codes=(1,))
+    (log,) = (tmp_path / "tester/api_config/test_log").glob("log_2*.log")
+    assert "engineV2: no file matches" in log.read_text(encoding="utf-8")  # started, with nothing to test
+
+
+def test_the_guides() -> None:
+    check_languages("paddleapitest")
+
+
+def test_nothing_that_the_document_prints_is_forgotten() -> None:
+    check_guide("paddleapitest", "gpu_accuracy_tolerance")
 
 
 def test_a_kill_loses_nothing(tmp_path: Path) -> None:
@@ -152,7 +214,9 @@ def test_the_old_answer_stands_beside_ours(tmp_path: Path, capsys: pytest.Captur
     assert lines(tmp_path / "log" / "api_config_pass.txt")
     (row,) = table(tmp_path / "log" / "verdicts.csv")[1]
     assert (row["engineV2"], row["Verdict"], row["Ending"]) == ("pass", "FAIL", "mismatch")
-    assert "[Pass] paddle.stanh" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "[Pass] paddle.stanh" in said
+    assert "Exit code 1: by the old rule none of these fails; trueline finds something wrong (verdicts.csv)" in said
 
 
 @pytest.mark.parametrize("mode", ["paddle_only", "accuracy_stable", "paddle_torch_gpu_performance"])
@@ -191,6 +255,32 @@ def test_amp(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_wrong_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_folder_of_the_old_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files as PaddleAPITest's own engineV2 leaves them, written to the letter: configs are in
+    checkpoint.txt from when they began, a skip is what is in no other file. The tools and our engine go on there."""
+    configs = [line for line in FIRST.split("\n") if line]
+    for name, content in {
+        "checkpoint.txt": configs,
+        "api_config_pass.txt": configs[:1],
+        "api_config_timeout.txt": configs[1:2],
+        "api_config_skip.txt": configs[2:],
+        "log_inorder.log": ["2026-11-15 19:29:45.145733 Worker PID: 14571, Assigned GPU ID: 0",
+                            f"2026-11-15 19:29:45.147287 GPU 0 14571 test begin: {configs[0]}", f"[Pass] {configs[0]}"],
+        "tol.csv": [",".join(TOL_COLUMNS), f'paddle.abs,"{QUOTED}",paddle.float32,forward,0.0,0.0',
+                    f'paddle.abs,"{QUOTED}",paddle.float32,backward,1e-07,2e-07'],
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in content), encoding="utf-8")
+    assert retest_remover(["--log_prefixes", "timeout,skip"], test_log_path=tmp_path) == 0
+    assert lines(tmp_path / "checkpoint.txt") == configs[:1] and not (tmp_path / "api_config_skip.txt").exists()
+    assert statistics(tmp_path) == 2
+    (tmp_path / "configs.txt").write_text(FIRST, encoding="utf-8")
+    words = ["--accuracy=True", "--test_tol=True", "--test_cpu=True", f"--log_dir={tmp_path}"]
+    assert main([f"--api_config_file={tmp_path / 'configs.txt'}", *words]) == 0
+    assert "3 configs, 1 of them in checkpoint.txt, 2 to test" in capsys.readouterr().out
+    assert sorted(lines(tmp_path / "api_config_pass.txt")) == configs
+    assert {row["config"] for row in table(tmp_path / "tol.csv")[1]} == set(configs)
 
 
 def test_statistics_need_a_table(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tests.helpers.executing import case_of, tensor  # noqa: E402
-from trueline.cases import Status, Target  # noqa: E402
+from trueline.cases import Status, Target, TensorSpec  # noqa: E402
 from trueline.errors import UsageError  # noqa: E402
 from trueline.frameworks.base import ArrayIn, CannotExecute, Executed  # noqa: E402
 from trueline.frameworks.torch.execute import TorchExecutor  # noqa: E402
@@ -203,6 +203,16 @@ def test_outputs_without_gradients_are_left_out_of_the_backward() -> None:
     done = run("torch:cpu", "torch.topk", x, 2)
     assert list(done.arrived) == ["out.0"]
     assert tensor(done.gradients["args.0"]).tolist() == [[0.0, 1.0, 1.0]]
+
+
+def test_a_gradient_of_a_call_whose_outputs_are_not_known_finds_the_one_that_takes_it() -> None:
+    """Dumps that keep no outputs call a single gradient ``out``; topk gives values and indices."""
+    case, inputs = case_of("torch.topk", torch.tensor([[1.0, 3.0, 2.0]], requires_grad=True), 2)
+    arrives = ArrayIn(np.array([[5.0, 7.0]], dtype=np.float32), "float32")
+    case = replace(case, gradients=(TensorSpec("out", "float32", (1, 2)),))
+    done = on().run(case, replace(inputs, gradients={"out": arrives}), mode="candidate")
+    assert list(done.arrived) == ["out.0"]
+    assert tensor(done.gradients["args.0"]).tolist() == [[0.0, 5.0, 7.0]]
 
 
 def test_calls_that_draw_are_seeded_alike() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from tests.helpers.synthetic import Bits, Spec, array, write_run
 from trueline.cases import Case
+from trueline.exchange import import_apex
 from trueline.records import Level, Phase
 from trueline.replay.cases import Planned, cases_from_run
 from trueline.replay.inputs import inputs_for
@@ -104,6 +106,18 @@ def test_a_backward_call_without_its_forward_call_is_counted(tmp_path: Path) -> 
     back = Spec("torch.relu", [array(4)], [array(4)], phase=Phase.BACKWARD)
     plan = planned(tmp_path, forward, back)
     assert (plan.cases, plan.calls, sum(plan.skipped.values())) == ((), 1, 1)
+
+
+def test_gradients_that_arrived_are_kept_where_outputs_were_not(tmp_path: Path) -> None:
+    """PaddleAPEX keeps the gradients of a call's outputs, and no outputs."""
+    node = {"type": "paddle.Tensor", "dtype": "FLOAT32", "shape": [4], "Max": 2.0, "Min": -2.0, "stop_gradient": False}
+    entry = {"args": [node], "kwargs": {}, "dout_list": [{**node, "Max": 7.0, "Min": 7.0}]}
+    file = tmp_path / "forward_rank0.json"
+    file.write_text(json.dumps({"paddle.tanh*0": entry}), encoding="utf-8")
+    import_apex(file, tmp_path / "run")
+    case = only(cases_from_run(tmp_path / "run"))
+    assert case.backward and [spec.path for spec in case.gradients] == ["out"]
+    assert inputs_for(case).gradients["out"].bits.tolist() == [7.0] * 4
 
 
 def bfloat16(*shape: int) -> Bits:

@@ -284,3 +284,31 @@ def test_what_is_written_already_is_sent_as_it_stands(workers: int) -> None:
     job = Job("a", Written('{"do": "good", "value": 7, "key": "a"}'))
     with Pool(MAKER, {}, workers=workers) as pool:
         assert [one.answer for one in pool.run([job])] == [7]
+
+
+def test_each_worker_has_a_place_of_its_own() -> None:
+    """Cards of a machine, one to each worker; who comes in the place of one that died gets its card."""
+    places = [{"TRUELINE_TEST_CARD": str(card)} for card in range(3)]
+    with Pool("tests.replay.test_pool:says_its_card", {}, workers=3, places=places, warm=True) as pool:
+        assert cards_of(pool) == {"0", "1", "2"}
+        assert [done.outcome is None for done in pool.run([Job("x", {"do": "die"})])] == [False]
+        assert cards_of(pool) == {"0", "1", "2"}
+
+
+def cards_of(pool: Pool) -> set[str]:
+    """All that its workers say, until three have spoken: a fresh one takes its time to come."""
+    found: set[str] = set()
+    until = time.monotonic() + 60
+    while len(found) < 3 and time.monotonic() < until:
+        found |= {done.answer for done in pool.run(Job(str(number), {"do": "wait"}) for number in range(6))}
+    return found
+
+
+def says_its_card(setup: dict[str, Any], announce: Any) -> Any:
+    def work(payload: dict[str, Any]) -> str:
+        if payload["do"] == "die":
+            os._exit(9)
+        time.sleep(0.1)  # so that nobody does the work of all
+        return os.environ["TRUELINE_TEST_CARD"]
+
+    return work

@@ -98,6 +98,7 @@ def check(
     memory: float | None = None,
     executor: str = EXECUTORS[0],
     address: str | None = None,
+    places: Sequence[Mapping[str, str]] = (),
     limit: int | None = None,
     out: str | os.PathLike[str] | None = None,
     retry: str | Sequence[Ending] = (),
@@ -118,10 +119,11 @@ def check(
     Beside each case there are, on request, other ``draws`` of its numbers, ``variants`` ("zero-size", "big", "dtypes")
     and the same with ``strided`` inputs. Cases run in ``workers`` processes (default: one a core; 0: in this process,
     for debugging), each with ``timeout`` seconds and ``memory`` gigabytes, or with ``executor="ray"`` on the cluster at
-    ``address``. ``limit`` stops after so many cases. ``out`` keeps everything in a folder and goes on there where a
-    check was stopped; ``retry`` takes cases back that ended in one of these endings ("crashed,timed_out", "all") and
-    runs them again; ``save_failures`` also keeps inputs, outputs and a script for each failure. ``on_case`` is told of
-    each case that ends.
+    ``address``. ``places`` are variables of the environment that one worker each has for itself, such as
+    ``{"CUDA_VISIBLE_DEVICES": "1"}``. ``limit`` stops after so many cases. ``out`` keeps everything in a folder and
+    goes on there where a check was stopped; ``retry`` takes cases back that ended in one of these endings
+    ("crashed,timed_out", "all") and runs them again; ``save_failures`` also keeps inputs, outputs and a script for
+    each failure. ``on_case`` is told of each case that ends.
     """
     asked = apply_mode(mode, target, reference, standard)
     if asked.mode.name == PERFORMANCE:
@@ -137,7 +139,7 @@ def check(
         raise UsageError("only a check that was kept has cases to retry: give its folder with out=... (--out FOLDER)")
     wish = Wish(draws, tuple(variants), strided)
     plan = Asked(request.parts, request.target, request.reference, wish, limit)
-    settings = pool_settings(request.target, workers, timeout, memory, executor, address)
+    settings = pool_settings(request.target, workers, timeout, memory, executor, address, places)
     folder = None if out is None else Path(out)
     try:
         with Ledger(folder, request.identity) as ledger:

@@ -10,7 +10,7 @@ and nobody but the caller writes down what came of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -52,7 +52,8 @@ class Cluster:
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
     """How cases are executed: see ``check``. ``memory`` is the share of each worker, ``budget`` what all of them may
-    need at once and ``most`` what a single one may use where the others need little, in bytes. With a ``cluster`` the
+    need at once and ``most`` what a single one may use where the others need little, in bytes. ``places`` are variables
+    that one worker each has for itself. With a ``cluster`` the
     cases are executed there, and what else is to be executed (failures that are kept) here."""
 
     workers: int
@@ -62,6 +63,7 @@ class PoolSettings:
     cluster: Cluster | None = None
     budget: int | None = None
     most: int | None = None
+    places: Sequence[Mapping[str, str]] = ()
 
 
 def pool_settings(
@@ -71,6 +73,7 @@ def pool_settings(
     memory: float | None,
     executor: str = EXECUTORS[0],
     address: str | None = None,
+    places: Sequence[Mapping[str, str]] = (),
 ) -> PoolSettings:
     """What was given, and for the rest what suits this machine, or each machine of the cluster."""
     if executor not in EXECUTORS:
@@ -85,11 +88,13 @@ def pool_settings(
         if workers is not None and workers < 1:
             raise UsageError(f"a cluster needs at least 1 worker, not {workers}")
         cluster = Cluster(address or DEFAULT_ADDRESS, workers, given, target.device)
-    here = default_workers(target)
+    if places and executor == "ray":
+        raise UsageError("a cluster gives its workers their places itself: leave out either")
+    here = len(places) or default_workers(target)
     count = here if workers is None else workers if cluster is None else min(workers, here)
     budget = default_budget() if given is None else given * max(count, 1)
     share = given or default_memory(count)
-    return PoolSettings(count, timeout, share, worker_environment(count), cluster, budget, given or budget)
+    return PoolSettings(count, timeout, share, worker_environment(count), cluster, budget, given or budget, places)
 
 
 def executor_for(settings: PoolSettings, maker: str, setup: Mapping[str, Any], *, most: int | None = None) -> Executor:
@@ -110,6 +115,7 @@ def executor_for(settings: PoolSettings, maker: str, setup: Mapping[str, Any], *
         budget=settings.budget,
         environment=settings.environment,
         warm=may_be_warm(setup),
+        places=settings.places,
     )
 
 

@@ -22,6 +22,7 @@ from trueline.errors import UsageError
 
 _KEYS = {"target_op": "target", "target op": "target", "ignored_op": "ignored", "ignored op": "ignored"}
 _NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _FILES = (".yaml", ".yml", ".txt")
 
 
@@ -81,6 +82,6 @@ def _inline(text: str, path: str, number: int) -> list[str]:
 
 def _name(text: str, path: str, number: int) -> str:
     name = text.strip().strip("'\"")
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) and not _WORD.fullmatch(name):  # a word is no function: it is told as not found
         raise UsageError(f"targets: {path}, line {number}: {name!r} is not the full name of a function")
     return name

@@ -32,6 +32,7 @@ COMMANDS = {
     "report": "judge and write again a check that was kept, running nothing",
     "view": "show a Run, a comparison, a check or a pipeline as a page in the browser",
     "show": "print what is in a Run, or one of its calls",
+    "adopt": "put the names and scripts of a predecessor into a project, so that its document works there",
     "doctor": "say what works on this machine",
 }
 """Command -> what it does; the module that ``module_of`` names holds it."""

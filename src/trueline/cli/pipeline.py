@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trueline.pipelines import PipelineReport, StageResult
 
 ROWS = 60
-_GIVEN = ("out", "jobs", "timeout", "retries", "gpu", "benchmark", "prepare", "resume")
+_GIVEN = ("out", "jobs", "timeout", "retries", "gpu", "benchmark", "prepare", "resume", "layout", "python")
 
 
 def parser() -> Parser:
@@ -43,6 +43,11 @@ def parser() -> Parser:
     )  # fmt: skip
     options.add_argument("--plan", action="store_true", help="print the exact commands and run nothing")
     options.add_argument("--out", metavar="FOLDER", help="where everything goes (default: where TIPC puts it)")
+    options.add_argument(
+        "--layout", choices=("tipc", "log"),
+        help="by whose custom results lie: tipc (default), or log, for configs of the short form: "
+        "./log/MODEL/MODE/norm_train_gpus_0, as in the documents of its first scripts",
+    )  # fmt: skip
     group = options.add_argument_group("execution")
     group.add_argument(
         "--jobs", type=int, metavar="N", help="commands at the same time (default: a quarter of the cores)"
@@ -54,6 +59,9 @@ def parser() -> Parser:
         help="run a command that failed again, up to N times (default: not); what succeeds only then is a warning",
     )  # fmt: skip
     group.add_argument("--prepare", metavar="COMMAND", help="run this before everything else")
+    group.add_argument(
+        "--python", metavar="COMMAND", help="run the project's scripts by this, not by the config's python"
+    )
     group.add_argument("--gpu", metavar="ID", help="the card for whole_infer")
     group.add_argument("--benchmark", metavar="WHAT", help="for benchmark_train, like dynamic_bs8_fp32_DP_N1C1")
     group.add_argument(

@@ -43,6 +43,15 @@ def truth(text: str) -> bool:
     return word in _TRUE
 
 
+def glued(flag: str, words: Sequence[str]) -> list[str]:
+    """The words, with a value that was written right behind a flag (``-out./results``) as a word of its own."""
+    found: list[str] = []
+    for word in words:
+        behind = word[len(flag) :] if word.startswith(flag) else ""
+        found += [flag, behind] if behind and not behind.startswith(("=", "put")) else [word]
+    return found
+
+
 def run_command(parser: Parser, run: Callable[[argparse.Namespace], int], words: Sequence[str] | None = None) -> int:
     """Parses, runs, and turns errors into one line and exit code 2."""
     try:

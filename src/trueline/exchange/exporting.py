@@ -141,15 +141,16 @@ def write_apex(
     ranks: Sequence[int] | None = None,
     choose: Choice | None = None,
     exist_ok: bool = False,
+    as_document: bool = False,
 ) -> Sent:
     """Writes ``rank<R>_step<S>/forward_rank<R>_all.json`` (with ``split`` also ``_half`` and ``_other``). ``real`` also
     writes the tensors that the Run has; ``unique`` keeps one of several entries that are alike; ``tensors`` is another
-    folder for the tensors."""
+    folder for the tensors; ``as_document`` calls them ``Paddle*add*0.0.pt``, as PaddleAPEX's document does."""
     with _Export(run, folder, apex.NAME, steps, ranks, exist_ok) as export:
         for rank, step in export.parts():
             writer = apex.Writer(
                 export.out, rank, step, real=real, unique=unique, split=split,
-                tensors=None if tensors is None else Path(tensors),
+                tensors=None if tensors is None else Path(tensors), as_document=as_document,
             )  # fmt: skip
             export.fill(writer, rank, [step], lambda call: _of_paddle(call) or _chosen(choose, call))
             export.sent.files.append(writer.folder / f"forward_rank{rank}_all.json")

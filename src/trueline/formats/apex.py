@@ -34,7 +34,7 @@ from trueline.formats.foreign import (
     number,
 )
 from trueline.formats.limits import inside, name_of, read_json, refuse, shape_of, table
-from trueline.formats.names import file_name
+from trueline.formats.names import file_name, stem_of
 from trueline.formats.nodes import NodeWriter, nested
 from trueline.formats.tensor_files import read_tensor
 from trueline.records import Phase, Role
@@ -142,7 +142,8 @@ class Writer:
     """Writes one rank of one step; ``close`` makes the files whole. ``real`` also writes the tensors.
 
     ``unique`` keeps one of several entries of an API that are alike, with ranges widened to powers of ten so that more
-    are; ``split`` also writes the entries by precision; ``tensors`` is another folder for the tensors.
+    are; ``split`` also writes the entries by precision; ``tensors`` is another folder for the tensors. ``as_document``
+    calls the files of tensors as the document has them, ``Paddle*add*0.0.pt``: readers go by what the JSON file says.
     """
 
     def __init__(
@@ -155,7 +156,9 @@ class Writer:
         unique: bool = False,
         split: bool = True,
         tensors: Path | None = None,
+        as_document: bool = False,
     ) -> None:
+        self._as_document = as_document
         self.folder = folder / f"rank{rank}_step{step}"
         self._tensors = self.folder if tensors is None else tensors / self.folder.name
         if real:
@@ -205,7 +208,7 @@ class Writer:
 
     def _node(self, tree: Tree, key: str, call: ForeignCall) -> Any:
         def leaf(place: int, path: str) -> dict[str, Any]:
-            return self._tensor(call.tensors[place][1], key)
+            return self._tensor(call.tensors[place][1], key, call.api)
 
         return _Numbered(leaf, partial(self._advance, key)).write(tree)
 
@@ -214,7 +217,7 @@ class Writer:
         self._next[key] = number + 1
         return number
 
-    def _tensor(self, tensor: ForeignTensor, key: str) -> dict[str, Any]:
+    def _tensor(self, tensor: ForeignTensor, key: str, call: str) -> dict[str, Any]:
         place = self._advance(key)
         self.tensors += 1
         summary = tensor.summary or Summary()
@@ -233,7 +236,8 @@ class Writer:
             self.unsaid[f"a tensor of {tensor.dtype}, which Paddle's files do not know"] += 1
         elif self._real and tensor.fetch is not None:
             array, dtype, _ = tensor.fetch()
-            node["real_data_path"] = file = file_name(f"{key}.{place}.pt")
+            stem = "*".join((*stem_of(call), key.rpartition("*")[2])) if self._as_document else key
+            node["real_data_path"] = file = file_name(f"{stem}.{place}.pt")
             (self._tensors / file).unlink(missing_ok=True)
             paddle_files.write_tensor(self._tensors / file, f"{key}.{place}", array, dtype)
         return node

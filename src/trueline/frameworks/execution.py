@@ -228,14 +228,23 @@ class Execution(ABC):
         found: dict[str, tuple[Any, ArrayIn]] = {}
         seen: list[Any] = []
         for path in named:
-            value = ends.get(path)
+            place = self._place_of(path, ends)
+            value = ends.get(place)
             if not self.is_tensor(value) or any(value is other for other in seen):
                 continue
             seen.append(value)
             array = self._gradient_at(path, value) if self.needs_gradient(value) else None
             if array is not None:
-                found[path] = (value, array)
+                found[place] = (value, array)
         return found
+
+    def _place_of(self, path: str, ends: Mapping[str, Any]) -> str:
+        """Where the output of a gradient is. Dumps that keep no outputs call a single gradient ``out``, also where the
+        call gave several things of which one has a gradient."""
+        if path in ends:
+            return path
+        below = (one for one in ends if one.startswith(f"{path}."))
+        return next((one for one in below if self.is_tensor(ends[one]) and self.needs_gradient(ends[one])), path)
 
     def _gradient_at(self, path: str, value: Any) -> ArrayIn | None:
         """What arrives at an output: the gradient that is given for it, where it fits, else one that is drawn."""

@@ -64,7 +64,11 @@ class _Training:
         many = f"_nodes_{nodes}" if devices.hosts else ""
         name = f"{trainer.name}_gpus_{self.cards}_autocast_{precision.word or precision.name}"
         self.prefix = f"{folder}/{name}_nodes_{nodes}"
-        self.folder = f"{self.prefix}.log" if recipe.form == TIPC_SHORT else f"{folder}/{name}{many}"
+        if recipe.plain_names:
+            self.prefix = f"{folder}/{trainer.name}_gpus_{self.cards}{many}"
+            self.folder = self.prefix
+        else:
+            self.folder = f"{self.prefix}.log" if recipe.form == TIPC_SHORT else f"{folder}/{name}{many}"
         self.weights = f"{self.folder}/{recipe.checkpoint}"
         self.base = Stage(
             safe(f"{name}{many}{suffix}"),

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from trueline._version import __version__
 from trueline.errors import UsageError
+from trueline.pipeline.arranging import arranged, check_interpreters
 from trueline.pipeline.config import read_config
 from trueline.pipeline.curves import histories_of, past_runs
 from trueline.pipeline.plan import plan_pipeline
@@ -53,6 +54,8 @@ def pipeline(
     warm: Sequence[str] | None = None,
     which_op: bool = False,
     keep_fp32: float | None = None,
+    layout: str = "",
+    python: str = "",
     announce: Announce | None = None,
 ) -> PipelineReport:
     """Tests training, export and inference of a project as its configs say, in the current folder.
@@ -80,6 +83,9 @@ def pipeline(
             first operator that went wrong.
         keep_fp32: a relative error against float64; every trained model is run once more under autocast, and the fewest
             operators are named that must stay in float32 for its outputs to be so exact.
+        layout: by whose custom results lie: ``tipc``, or ``log`` for ``./log/MODEL/MODE/norm_train_gpus_0`` where the
+            config is one of the short form.
+        python: the interpreter of the project's scripts, whatever the config says.
         announce: is called with every result as a stage ends, and with the classic line about its command.
 
     Raises:
@@ -91,7 +97,7 @@ def pipeline(
     _check_limits(jobs=jobs, timeout=timeout, memory=memory, keep_fp32=keep_fp32)
     if retries is not None and retries < 0:
         raise UsageError(f"retries is {retries}; a command is run again 0 times or more")
-    recipes = [read_config(Path(path)) for path in paths]
+    recipes = [arranged(read_config(Path(path)), layout, python) for path in paths]
     planned = plan_pipeline(
         recipes,
         mode,
@@ -105,8 +111,10 @@ def pipeline(
     )
     if plan:
         return PipelineReport(planned)
+    check_interpreters(recipes)
     chosen = warm if warm is not None else next((recipe.warm for recipe in recipes if recipe.warm), None)
-    return _run(planned, _Way(jobs or _default_jobs(), resume, chosen, which_op, keep_fp32, announce))
+    return _run(planned, _Way(jobs or _default_jobs(), resume, chosen, which_op, keep_fp32, announce,
+                               not recipes[0].plain_names))  # fmt: skip
 
 
 def load_pipeline(path: str | os.PathLike[str]) -> PipelineReport:
@@ -131,6 +139,8 @@ class _Way:
     which_op: bool
     keep_fp32: float | None
     announce: Announce | None
+    with_model: bool
+    """Whether the classic lines name the model."""
 
 
 def _run(plan: Plan, way: _Way) -> PipelineReport:
@@ -156,7 +166,7 @@ def _executed(plan: Plan, folder: Path, way: _Way) -> PipelineReport:
     created = datetime.now(timezone.utc).isoformat(timespec="seconds")
     (folder / REPORT_FILE).unlink(missing_ok=True)  # a run that is killed leaves none
     started = time.monotonic()
-    status = StatusFile(folder, plan)
+    status = StatusFile(folder, plan, with_model=way.with_model)
 
     def ended(result: StageResult) -> None:
         line = status.add(result) if result.stage.command is not None else ""

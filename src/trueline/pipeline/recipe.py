@@ -188,6 +188,8 @@ class Recipe:
     warm: tuple[str, ...] = ()
     numbers: Mapping[str, object] = field(default_factory=dict)
     warnings: tuple[Remark, ...] = ()
+    plain_names: bool = False
+    """Whether the folder of a training is called after its trainer and cards alone."""
 
     def warned(self, warnings: tuple[Remark, ...]) -> Recipe:
         return replace(self, warnings=(*self.warnings, *warnings))

@@ -20,19 +20,24 @@ _WORDS = {StageStatus.DONE: "successfully", StageStatus.SKIPPED: "skipped", Stag
 
 
 def status_line(model: str, result: StageResult) -> str:
-    """The line of one command; one that was not run, or could not be, says so and why."""
+    """The line of one command; one that was not run, or could not be, says so and why. ``model`` may be empty, as in
+    the first scripts."""
     assert result.stage.command is not None, "only commands have such a line"
     word = _WORDS.get(result.status, "failed")
-    line = f" Run {word} with command - {model} - {result.stage.command.text}!  "
+    line = f" Run {word} with command - {_named(model, result.stage.command.text)}!  "
     return line if word != "skipped" else f"{line}({result.status}: {result.reason}) "
+
+
+def _named(model: str, command: str) -> str:
+    return f"{model} - {command}" if model else command
 
 
 class StatusFile:
     """The file of these lines, in the folder of the plan."""
 
-    def __init__(self, folder: Path, plan: Plan) -> None:
+    def __init__(self, folder: Path, plan: Plan, *, with_model: bool = True) -> None:
         self._path = folder / FILE
-        self._model = plan.model
+        self._model = plan.model if with_model else ""
         self._forget(command.text for command in plan.commands)
 
     def add(self, result: StageResult) -> str:
@@ -45,7 +50,7 @@ class StatusFile:
     def _forget(self, commands: Iterable[str]) -> None:
         if not self._path.exists():
             return
-        mine = [f" - {self._model} - {command}!" for command in commands]
+        mine = [f" - {_named(self._model, command)}!" for command in commands]
         lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         kept = [line for line in lines if not any(text in line for text in mine)]
         self._path.write_text("".join(kept), encoding="utf-8")

@@ -25,7 +25,7 @@ import selectors
 import signal
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trueline.cases import Outcome, Status
@@ -51,7 +51,8 @@ _MOST_LOST = 3
 
 class Pool:
     """Workers for one kind of job. ``workers=0`` does the jobs in this process, for debugging: nothing is survived.
-    ``memory`` is what each worker may allocate, ``budget`` what all together may need, both in bytes."""
+    ``memory`` is what each worker may allocate, ``budget`` what all together may need, both in bytes. ``places`` are
+    variables of the environment that one worker each is to have for itself, like the card that it may use."""
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class Pool:
         budget: int | None = None,
         environment: Mapping[str, str] | None = None,
         warm: bool = False,
+        places: Sequence[Mapping[str, str]] = (),
     ) -> None:
         if workers < 0:
             raise UsageError(f"workers must be 0 or more, not {workers}")
@@ -83,7 +85,7 @@ class Pool:
         self._waiting = Queue(budget)
         self._refused: list[Done] = []
         head = {"maker": maker, "setup": self._setup, "memory": memory}
-        self._staff = Staff(head, dict(environment or {}), warm=warm)
+        self._staff = Staff(head, dict(environment or {}), warm=warm, places=places)
         self._numbers = 0
         self._next_watch = 0.0
         self._everything = (budget or 0) + 1  # beside which nothing fits
@@ -372,7 +374,7 @@ class Pool:
     # Workers
 
     def _hire(self) -> Seat:
-        seat = self._staff.hire()
+        seat = self._staff.hire(self._seats)
         self._selector.register(seat.worker.link, selectors.EVENT_READ, seat)
         self._attend(seat)
         return seat

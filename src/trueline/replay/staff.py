@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,8 @@ class Seat:
     """A place for a worker, with the tasks that it was sent and has not answered, in order."""
 
     worker: Worker
+    place: int = 0
+    """Which of the places it sits at, where each has variables of its own."""
     tasks: deque[Task] = field(default_factory=deque)
     answered: int = 0
     ready: bool = False
@@ -75,20 +77,33 @@ class Seat:
 
 class Staff:
     """Hires workers for one kind of job. ``warm``: as copies of a process that has imported everything, where this
-    system can make them."""
+    system can make them; not where ``places`` have variables of their own (a card each), which a copy would not get."""
 
-    def __init__(self, head: Mapping[str, Any], environment: Mapping[str, str], *, warm: bool) -> None:
+    def __init__(
+        self,
+        head: Mapping[str, Any],
+        environment: Mapping[str, str],
+        *,
+        warm: bool,
+        places: Sequence[Mapping[str, str]] = (),
+    ) -> None:
         self._head = head
         self._environment = environment
-        self._warm = warm and can_fork()
+        self._places = places or ({},)
+        self._warm = warm and can_fork() and not places
         self._zygote: Zygote | None = None
         self._failures = 0
 
-    def hire(self) -> Seat:
+    def hire(self, others: Iterable[Seat] = ()) -> Seat:
+        """Somebody for the place at which the fewest sit."""
+        taken = [seat.place for seat in others]
+        place = min(range(len(self._places)), key=taken.count)
         if self._warm and self._zygote is None:
             self._zygote = Zygote(self._head, self._environment)
-        start = self._zygote.start if self._zygote is not None else interpreter(self._environment)
-        return Seat(Worker(self._head, start))
+        start = self._zygote.start if self._zygote is not None else interpreter(
+            {**self._environment, **self._places[place]}
+        )
+        return Seat(Worker(self._head, start), place)
 
     def came(self, seat: Seat, process: int) -> None:
         """A worker is ready, and is this process."""

@@ -15,7 +15,8 @@ from trueline.checked import Unfit, text_of
 from trueline.errors import UsageError
 
 VARIABLE = "APEX_CONFIG_PATH"
-CONFIGS = Path(__file__).parents[1] / "names" / "paddleapex" / "api_tracer" / "configs"
+_CONFIGS = [Path(__file__).parents[1] / "names" / "paddleapex" / "api_tracer" / "configs"]
+"""Where the config in force lies, at the end, unless APEX_CONFIG_PATH says."""
 _TRUTH = {"true": True, "false": False}
 
 
@@ -30,17 +31,22 @@ class ToolConfig:
     dump_mode: str = "random"
     profile_mode: bool = True
     target_step: tuple[int, ...] = (0,)
-    dump_unique: bool = True
+    dump_unique: bool = False
     split_dump: bool = True
 
     @property
     def op_target(self) -> Path:
-        return CONFIGS / "op_target.yaml" if self.op_target_path in ("", "None") else Path(self.op_target_path)
+        return _CONFIGS[-1] / "op_target.yaml" if self.op_target_path in ("", "None") else Path(self.op_target_path)
+
+
+def configs_are_in(folder: Path) -> None:
+    """The package ``paddleapex`` of a project says where its own configs lie, which its document tells to edit."""
+    _CONFIGS.append(folder)
 
 
 def load_config() -> ToolConfig:
     """The config that is in force."""
-    return read_config(Path(os.environ.get(VARIABLE) or CONFIGS / "tool_config.yaml"))
+    return read_config(Path(os.environ.get(VARIABLE) or _CONFIGS[-1] / "tool_config.yaml"))
 
 
 def read_config(path: Path) -> ToolConfig:

@@ -1,45 +1,38 @@
 """``run_paddle`` and ``run_torch``: every call of a dumped JSON file alone, on a device, in some dtypes.
 
-    <out>/backend_output/<key>.<n>.npy             what a call gave; bfloat16 as float32
-    <out>/backend_output_backward/<key>.<n>.npy    the gradients that it gave
     <out>/Warning_list.txt                         calls that did not return, and why
+    <out>/backend_output, backend_output_backward  see ``outputs``
     <out>/profile_analyze.log, memory_analyze.log  -mode pro and mem
-    <out>/run                                      ours: the same as a Run, bit for bit; acc_direct_cmp reads it
-    <out>/keys.json                                ours: which keys of the JSON file each call of the Run stands for
 
-With several dtypes each has a folder of its own, ``<out>/FP32``; all are fed the same numbers, which the coarsest of
-them can hold, so that a comparison measures the operator and not the rounding of its input.
+With several dtypes each has a folder of its own, ``<out>/FP32``, and inputs of its own: those of the JSON file, rounded
+to its dtype, as a run in this dtype alone has them. With --same_inputs all are fed the same numbers, which the coarsest
+of them can hold, so that a comparison of two dtypes measures the operator and not the rounding of its input.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from trueline.compat.alike import calls_alike
-from trueline.compat.command import EXIT_CLEAN, EXIT_FAILED, Parser, run_command
+from trueline.compat.command import EXIT_CLEAN, EXIT_FAILED, Parser, glued, run_command
+from trueline.compat.paddleapex.outputs import RUN, Replay, has_outputs, write_outputs, write_replay
 from trueline.compat.paddleapex.timed import write_logs
-from trueline.compat.places import gpus, paddle_place, say
+from trueline.compat.places import paddle_place, say, torch_gpu_place
 from trueline.dtypes import dtype_named
 from trueline.errors import UsageError
 from trueline.formats.limits import read_json
-from trueline.numerics import widen
-from trueline.records import Call, Phase
-from trueline.store import RankReader, open_run
 
 DTYPES = {
     "FP32": "float32", "FP16": "float16", "BF16": "bfloat16", "FP64": "float64",
     "FLOAT32": "float32", "FLOAT16": "float16", "BFLOAT16": "bfloat16", "FLOAT64": "float64",
 }  # fmt: skip
 MODES = ("acc", "mem", "pro")
-RUN, KEYS, WARNINGS = "run", "keys.json", "Warning_list.txt"
-FOLDERS = {Phase.FORWARD: "backend_output", Phase.BACKWARD: "backend_output_backward"}
+WARNINGS = "Warning_list.txt"
 
 
 def parser(command: str = "run_paddle") -> Parser:
@@ -55,23 +48,31 @@ def parser(command: str = "run_paddle") -> Parser:
         "-dtype", "--dtype", "--enforce-dtype", default="", help="FP32,FP16,BF16: every call once in each"
     )
     options.add_argument("-real", "--real_data", default="", help="the folder with the tensors of the dump")
-    options.add_argument("-op", "--op_name", default="", help="only these keys: 'paddle.add*0'")
+    options.add_argument("-op", "--op_name", default="", help="only these: paddle.add, or one call, 'paddle.add*0'")
     options.add_argument("-mode", "--mode", default="all", help="acc, mem, pro, some of them with commas, or all")
+    options.add_argument(
+        "--same_inputs", action="store_true",
+        help="with several dtypes: feed all of them the numbers that the coarsest can hold",
+    )  # fmt: skip
+    options.add_argument(
+        "--fallback", choices=("cpu",), default="", help="where this machine has no such device, run on the CPU instead"
+    )
     return options
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    return run_command(parser(), lambda options: run(options, *paddle_place(options.backend)), words)
+    return run_command(parser(), lambda one: run(one, *paddle_place(one.backend, one.fallback)), _words(words))
 
 
 def main_torch(words: Sequence[str] | None = None) -> int:
-    return run_command(parser("run_torch"), lambda options: run(options, *_torch_place(options.backend)), words)
+    return run_command(
+        parser("run_torch"), lambda one: run(one, *torch_gpu_place(one.backend, one.fallback)), _words(words)
+    )
 
 
-def _torch_place(backend: str) -> tuple[str, str]:
-    if backend == "cpu" or not gpus():
-        return "torch:cpu", "" if backend == "cpu" else "no GPU here: the APIs run on the CPU, torch:cpu"
-    return "torch:cuda:0", ""
+def _words(words: Sequence[str] | None) -> list[str]:
+    """The document writes ``-out[path]``, without a space."""
+    return glued("-out", sys.argv[1:] if words is None else words)
 
 
 def run(options: argparse.Namespace, place: str, notice: str) -> int:
@@ -85,25 +86,52 @@ def run(options: argparse.Namespace, place: str, notice: str) -> int:
         calls, source = _chosen(Path(options.json), options.op_name, Path(scratch)), Path(scratch) / "calls"
         import_apex(calls, source, tensors=options.real_data or Path(options.json).parent)
         coarsest = min(dtypes.values(), key=lambda one: dtype_named(one).digits) if len(dtypes) > 1 else ""
-        returned = 0
+        rounded_to = coarsest if options.same_inputs else ""
+        if coarsest:
+            say(_of_the_inputs(rounded_to))
+        home, returned = Path(options.dump_path), 0
+        warnings: list[str] = []
         for word, dtype in dtypes.items() or (("", ""),):
-            folder = Path(options.dump_path) / (word if len(dtypes) > 1 else "")
+            leg = word if len(dtypes) > 1 else ""
+            folder = home / leg
             folder.mkdir(parents=True, exist_ok=True)
             target = f"{place}/{dtype}" if dtype else place
-            returned += _one(source, folder, target, modes, coarsest)
+            found, said = _one(source, folder, target, modes, rounded_to)
+            returned += found
+            warnings += [f"{leg} {line}" if leg else line for line in said]
+    _write_warnings(home / WARNINGS, warnings)
     return EXIT_CLEAN if returned else EXIT_FAILED
 
 
-def _one(source: Path, folder: Path, target: str, modes: Sequence[str], rounded_to: str) -> int:
-    """All calls in one dtype; gives how many returned."""
-    returned = 0
+def _of_the_inputs(rounded_to: str) -> str:
+    if rounded_to:
+        return f"--same_inputs: every dtype is fed the same numbers, those that {rounded_to} can hold"
+    return (
+        "every dtype has its own inputs, rounded to it: comparing two dtypes also measures that rounding "
+        "(--same_inputs feeds all of them the same numbers)"
+    )
+
+
+def _write_warnings(path: Path, lines: Sequence[str]) -> None:
+    """Once, at the top of the output; a second mode or key adds to what an earlier call found."""
+    with open(path, "a", encoding="utf-8") as stream:
+        stream.writelines(f"{line}\n" for line in lines)
+    if lines:
+        print(f"{len(lines)} warnings: {path}")
+
+
+def _one(source: Path, folder: Path, target: str, modes: Sequence[str], rounded_to: str) -> tuple[int, list[str]]:
+    """All calls in one dtype; gives how many returned, and what is to be warned of."""
+    returned, warnings = 0, []
     if "acc" in modes:
         from trueline.campaign.execute import execute
 
-        if (folder / RUN).exists():
+        if (folder / RUN).exists() or has_outputs(folder):
             raise UsageError(f"{folder} holds results already; choose another -out or remove it")
         report = execute(source, target=target, out=folder / RUN, inputs_rounded_to=rounded_to)
-        _write_outputs(source, folder, report.skipped)
+        write_replay(folder, Replay(target, rounded_to))
+        warnings += [f"{count} x {reason}" for reason, count in report.skipped.items()]
+        warnings += [f"{key}: {reason}" for key, reason in write_outputs(source, folder)]
         returned = report.returned
         print(f"{target}: {report.returned} of {report.cases} cases returned; {folder}")
     if "pro" in modes or "mem" in modes:
@@ -113,7 +141,7 @@ def _one(source: Path, folder: Path, target: str, modes: Sequence[str], rounded_
         write_logs(source, timed.results, folder, modes)
         returned = max(returned, timed.timed)
         print(f"{target}: {timed.timed} cases timed; {folder}")
-    return returned
+    return returned, warnings
 
 
 def _modes(text: str) -> list[str]:
@@ -141,54 +169,13 @@ def _chosen(path: Path, wanted: str, scratch: Path) -> Path:
     if not keys:
         return path
     content = read_json(path)
-    kept = {key: content[key] for key in keys if key in content} if isinstance(content, dict) else {}
-    if not kept:
-        raise UsageError(f"-op: {path} has no {', '.join(keys)}; its keys look like {next(iter(content), 'none')}")
+    table = content if isinstance(content, dict) else {}
+    kept = {key: value for key, value in table.items() if key in keys or key.rpartition("*")[0] in keys}
+    unknown = [key for key in keys if key not in table and not any(one.rpartition("*")[0] == key for one in table)]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], [*table, *(one.rpartition("*")[0] for one in table)], n=1)
+        hint = f"did you mean {near[0]}?" if near else f"its keys look like {next(iter(table), 'none')}"
+        raise UsageError(f"-op: {path} has no {', '.join(unknown)}; {hint}")
     chosen = scratch / path.name
     chosen.write_text(json.dumps(kept), encoding="utf-8")
     return chosen
-
-
-def key_of(call: str) -> str:
-    """``paddle.add*0`` of the call ``paddle.add.0.forward``."""
-    api, _, number = call.rpartition(".")[0].rpartition(".")
-    return f"{api}*{number}"
-
-
-def keys_of(source: Path) -> list[list[str]]:
-    """The keys that each case of a source stands for, in the order in which cases are executed."""
-    from trueline.replay.cases import cases_from_run
-
-    cases = cases_from_run(source).cases
-    alike = calls_alike(source, cases)
-    return [[key_of(name) for name in alike[case.calls[0]]] for case in cases]
-
-
-def _write_outputs(source: Path, folder: Path, skipped: Mapping[str, int]) -> None:
-    """The files of the old tool, from the Run."""
-    keys = keys_of(source)
-    with open_run(folder / RUN) as run:
-        reader = run.rank(0)
-        place, names = -1, {}
-        warnings = [f"{count} x {reason}" for reason, count in skipped.items()]
-        for call in reader.trace():
-            if call.phase is Phase.FORWARD:
-                place += 1
-                names[f"{call.api}*{call.index}"] = keys[place]
-                if call.raised:
-                    warnings += [f"{key}: {call.raised}" for key in keys[place]]
-            _save(reader, call, keys[place], folder / FOLDERS[call.phase])
-    for one in FOLDERS.values():
-        (folder / one).mkdir(exist_ok=True)
-    (folder / WARNINGS).write_text("".join(f"{line}\n" for line in warnings), encoding="utf-8")
-    (folder / KEYS).write_text(json.dumps(names, indent=1) + "\n", encoding="utf-8")
-
-
-def _save(reader: RankReader, call: Call, keys: Sequence[str], folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    for number, record in enumerate(call.outputs):
-        values: Any = reader.tensor(record)
-        if record.dtype not in np.sctypeDict:  # numpy has no such type: the same numbers in one that it has
-            values = widen(values, dtype_named(record.dtype)).astype(np.float32)
-        for key in keys:
-            np.save(folder / f"{key}.{number}.npy", values, allow_pickle=False)

@@ -40,7 +40,7 @@ class Tables:
     """What ``write_apex_csv`` reads of a comparison."""
 
     calls: list[CallComparison] = field(default_factory=list)
-    baseline: Any = "a table"
+    baseline: Any = None
 
 
 def comparison_of(peer: Path, device: Path) -> Tables:
@@ -55,7 +55,7 @@ def comparison_of(peer: Path, device: Path) -> Tables:
             )
         key = (match["api"], int(match["index"]), match["phase"])
         groups.setdefault(key, []).append(_tensor(row, theirs.get(row["API Name"])))
-    found = Tables()
+    found = Tables(baseline="a table")
     for number, ((api, index, phase), tensors) in enumerate(groups.items()):
         call = Call(number, api, index, 0, 0, Phase(phase), Level.API)
         found.calls.append(CallComparison(None, call, Verdict.NOT_COMPARED, NO_TENSORS, tuple(tensors)))

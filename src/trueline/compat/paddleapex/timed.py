@@ -129,12 +129,20 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     verdicts = _write(results, folder / name, write, what)
     compared = [one for one in verdicts if one is not Verdict.NOT_COMPARED]
+    worst = max(verdicts, default=Verdict.NOT_COMPARED)
+    code = exit_code(worst, len(compared))
     print(f"{len(results)} calls, {len(compared)} directions compared; {folder / name}")
-    return exit_code(max(verdicts, default=Verdict.NOT_COMPARED), len(compared))
+    print(f"PaddleAPEX judges no {what}; trueline's verdict: {worst.name}; exit code {code}")
+    return code
 
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:
     path = folder / TIMED
+    if not path.exists() and any((folder / name).exists() for name in (PROFILE_LOG, MEMORY_LOG)):
+        raise UsageError(
+            f"{folder} holds the logs of PaddleAPEX alone: they have one number for each call and no spread, without "
+            "which no difference can be told from noise; time it by our run_paddle"
+        )
     if not path.exists():
         raise UsageError(f"{folder} has no {TIMED}: run run_paddle there with -mode pro,mem first")
     try:

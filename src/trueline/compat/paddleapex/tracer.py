@@ -71,8 +71,9 @@ class Tracer:
         """``rank0_step5/forward_rank0.json``, with ``_all``, ``_half`` and ``_other``, and the tensors."""
         config, real = self.config, self.config.dump_mode == "real_data"
         sent = write_apex(
-            run, run.parent / "apex", real=real, unique=config.dump_unique, split=config.split_dump, choose=_is_program
-        )
+            run, run.parent / "apex", real=real, unique=config.dump_unique, split=config.split_dump, choose=_is_program,
+            as_document=True,
+        )  # fmt: skip
         written = sent.files[0]
         rank = written.name.split("_")[1].removeprefix("rank")
         same_file(written, written.with_name(f"forward_rank{rank}.json"))

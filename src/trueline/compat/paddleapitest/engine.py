@@ -10,17 +10,28 @@ from __future__ import annotations
 import argparse
 import glob
 import os
+import signal
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from trueline.cases import Ending
 from trueline.compat.command import EXIT_CLEAN, EXIT_FAILED, EXIT_FINDINGS, Parser, run_command, truth
-from trueline.compat.paddleapitest.log_folder import ENDED, SKIP, TOL, LogFolder, line_number, lines_of, status_of
+from trueline.compat.paddleapitest.log_folder import (
+    ENDED,
+    SKIP,
+    TOL,
+    VERDICTS,
+    LogFolder,
+    line_number,
+    lines_of,
+    status_of,
+)
 from trueline.compat.paddleapitest.performance import PERFORMANCE, time_configs
-from trueline.compat.places import gpus, say
+from trueline.compat.places import free_memory, gpus, say, seats
 from trueline.errors import UsageError
 from trueline.events import CaseEnded
 
@@ -32,6 +43,11 @@ _MODES = {
     "paddle_cinn": "cinn",
     "accuracy_stable": "stability",
 }
+REQUIRED_MEMORY = 10.0
+"""GB of a GPU that one process is given, where nothing else is said."""
+_LOOK_SECONDS = 1.5
+_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+"""So that the number of a card is the one by which the driver tells its free memory."""
 _WRONG = ("accuracy_error", "crash", "timeout", "oom")
 
 
@@ -62,8 +78,11 @@ def parser() -> Parser:
     options.add_argument("--log_dir", default=DEFAULT_FOLDER, help=f"results; goes on there ({DEFAULT_FOLDER})")
     options.add_argument("--num_gpus", type=int, default=-1, help="how many GPUs; -1: all")
     options.add_argument("--gpu_ids", default="-1", help="which GPUs: 0,1 or 0-3; -1: all")
-    options.add_argument("--num_workers_per_gpu", type=int, default=1, help="processes on each; -1: what fits")
-    options.add_argument("--required_memory", type=float, default=None, help="GB that a process may use")
+    options.add_argument("--num_workers_per_gpu", type=int, default=1, help="processes on each; -1: by its free memory")
+    options.add_argument(
+        "--required_memory", type=float, default=None,
+        help=f"GB that a process may use (of a GPU: {REQUIRED_MEMORY:g})",
+    )  # fmt: skip
     return options
 
 
@@ -83,12 +102,13 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where to execute, by how many processes, with how much memory."""
+    """Where to execute, by how many processes, with how much memory; ``cards`` has the card of each process."""
 
     target: str
     reference: str
     workers: int | None
     memory: float | None
+    cards: tuple[int, ...] = ()
 
 
 def _mode(options: argparse.Namespace) -> str:
@@ -119,12 +139,36 @@ def _place(options: argparse.Namespace) -> _Place:
             say("no GPU here: Paddle and torch run on the CPU (--test_cpu=True says so too)")
         workers = None if -1 in (count, options.num_gpus) else count * max(options.num_gpus, 1)
         return _Place("paddle:cpu", "torch:cpu", workers, options.required_memory)
-    wanted = chosen or list(range(here))[: options.num_gpus if options.num_gpus > 0 else here]
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, wanted))
-    if len(wanted) > 1:
-        say(f"one engineV2 uses one GPU, number {wanted[0]}; start another with its own --gpu_ids and --log_dir for "
-            "each of the others")  # fmt: skip
-    return _Place("paddle:gpu:0", "torch:cuda:0", None if count == -1 else count, options.required_memory)
+    wanted = chosen or _cards(options.num_gpus, here)
+    if wrong := [card for card in wanted if card >= here]:
+        raise UsageError(f"there is no GPU {wrong[0]}: this machine has {here}, numbered from 0")
+    os.environ.update(_ORDER, CUDA_VISIBLE_DEVICES=",".join(map(str, wanted)))
+    cards = _seats(wanted, count, options.required_memory)
+    say(f"{len(cards)} processes on GPU {', '.join(map(str, dict.fromkeys(cards)))}")
+    return _Place("paddle:gpu:0", "torch:cuda:0", len(cards), None, tuple(cards))
+
+
+def _cards(number: int, here: int) -> list[int]:
+    """All, the first ones, or with 0 what CUDA_VISIBLE_DEVICES says."""
+    if number > here:
+        raise UsageError(f"--num_gpus={number}: this machine has {here}")
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if number == 0 and named:
+        if not all(one.strip().isdigit() for one in named.split(",")):
+            raise UsageError(f"CUDA_VISIBLE_DEVICES={named}: with --num_gpus=0 it names cards by their numbers")
+        return [int(one) for one in named.split(",")]
+    return list(range(here))[: number if number > 0 else here]
+
+
+def _seats(cards: Sequence[int], count: int, required: float | None) -> list[int]:
+    """The card of each process: so many on each, or with -1 what its free memory has room for."""
+    if count > 0 and required is None:
+        return [card for _ in range(count) for card in cards]
+    from trueline.campaign import machine
+
+    most = max(machine.cores(), len(cards)) if count == -1 else count * len(cards)
+    each = -(-most // len(cards)) if count == -1 else count
+    return seats(cards, required or REQUIRED_MEMORY, free_memory(), each=each, most=most)
 
 
 def _gpu_ids(options: argparse.Namespace) -> list[int]:
@@ -151,7 +195,9 @@ def _configs(options: argparse.Namespace) -> list[str]:
     if options.api_config_file:
         paths.append(options.api_config_file)
     if patterns and not paths:
-        raise UsageError(f"no file matches {options.api_config_file_pattern}")
+        raise UsageError(f"no file matches {options.api_config_file_pattern}; the sets of PaddleAPITest lie in its own "
+                         "repository, below tester/api_config, and `trueline export RUN --configs FILE` makes one of "
+                         "what your program calls")  # fmt: skip
     if not paths:
         raise UsageError("nothing to test: give --api_config_file, --api_config_file_pattern or --api_config")
     found: set[str] = set()
@@ -171,6 +217,7 @@ def _test(configs: Sequence[str], folder: Path, mode: str, place: _Place, option
         add_tolerances(log)
         if not waiting:
             log.write_verdicts()
+            _outlive_the_look()
             return EXIT_CLEAN if known else EXIT_FAILED
         batch = log.batch(waiting)
         if mode:
@@ -178,9 +225,26 @@ def _test(configs: Sequence[str], folder: Path, mode: str, place: _Place, option
         else:
             wrong = time_configs(waiting, batch, log, place.target, place.reference, options)
         print(_told(log, known), flush=True)
-        if not log.counts.total() - log.counts[SKIP]:
-            return EXIT_FAILED
-        return EXIT_FINDINGS if wrong or any(log.counts[name] for name in _WRONG) else EXIT_CLEAN
+        code, why = _exit(log, wrong)
+        print(f"Exit code {code}: {why}", flush=True)
+        return code
+
+
+def _exit(log: LogFolder, wrong: bool) -> tuple[int, str]:
+    """The exit code, and which of the two rules decides it."""
+    if not log.counts.total() - log.counts[SKIP]:
+        return EXIT_FAILED, "nothing could be tested"
+    failed = sum(log.counts[name] for name in _WRONG)
+    parts = [f"by the old rule {failed} of these fail" if failed else "by the old rule none of these fails",
+             f"trueline finds {'something' if wrong else 'nothing'} wrong ({VERDICTS})"]  # fmt: skip
+    return EXIT_FINDINGS if wrong or failed else EXIT_CLEAN, "; ".join(parts)
+
+
+def _outlive_the_look() -> None:
+    """The script of the document starts engineV2 by nohup and says that it failed where it is gone after a second; with
+    nothing left to test it would be."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        time.sleep(_LOOK_SECONDS)
 
 
 def _check(
@@ -208,6 +272,7 @@ def _check(
         mode=mode,
         workers=place.workers,
         memory=place.memory,
+        places=[{"CUDA_VISIBLE_DEVICES": str(card), **_ORDER} for card in place.cards],
         out=batch / "check",
         on_case=ended,
     )

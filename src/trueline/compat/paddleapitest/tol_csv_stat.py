@@ -1,14 +1,13 @@
 """``tol_csv_stat``: tol_full.csv, tol_stat.csv and tol_stat_api.csv of all tol*.csv of a log folder.
 
 Rows of a config are kept output by output (the old script kept the last output of each). NaN and infinities do not
-spoil the means. ``TEST_LOG_PATH`` is an argument, or the environment variable of this name.
+spoil the means. ``TEST_LOG_PATH`` is an argument, the environment variable of this name, or what stands in
+``tools/tol_csv_stat.py``.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TextIO
 
 from trueline.compat.command import EXIT_CLEAN, Parser, run_command
 from trueline.compat.paddleapitest.engine import DEFAULT_FOLDER
+from trueline.compat.paddleapitest.settings import add_log_path, log_path
 from trueline.errors import UsageError
 from trueline.report.tolerance_rows import (
     TOL_COLUMNS,
@@ -37,19 +37,20 @@ def parser() -> Parser:
         "Merges and sorts the tol*.csv of a log folder, and says how large errors are of each API and dtype.",
         "tol_csv_stat tester/api_config/test_log_tol",
     )
-    options.add_argument(
-        "test_log_path", nargs="?", default=os.environ.get("TEST_LOG_PATH", DEFAULT_FOLDER), help="the log folder"
-    )
+    add_log_path(options)
     return options
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    return run_command(parser(), run, words)
+def main(
+    words: Sequence[str] | None = None, *, test_log_path: str | Path = DEFAULT_FOLDER, project: Path | None = None
+) -> int:
+    """``test_log_path`` is what the script has at its top, ``project`` where it lies."""
+    return run_command(parser(), lambda options: _run(log_path(options, test_log_path, project)), words)
 
 
-def run(options: argparse.Namespace) -> int:
-    rows = statistics(Path(options.test_log_path))
-    print(f"{rows} rows; written: {', '.join(OUTPUTS)} in {options.test_log_path}")
+def _run(folder: Path) -> int:
+    rows = statistics(folder)
+    print(f"{rows} rows; written: {', '.join(OUTPUTS)} in {folder}")
     return EXIT_CLEAN
 
 

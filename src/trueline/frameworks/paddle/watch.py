@@ -132,7 +132,7 @@ class PaddleWatcher:
             self._ends.all()
             self._doors.take_back()
         for name in self._waiting:
-            self._not_found(name, f"the program imported no module of its name ({name.rpartition('.')[0]})")
+            self._not_found(name, f"the program imported no module of its name ({name.rpartition('.')[0] or name})")
         self._waiting = []
 
     def optimizer_begins(self, optimizer: Any) -> None:

@@ -6,8 +6,13 @@ if [ $# -lt 2 ]; then
     echo "usage: bash $0 CONFIG benchmark_train [WHAT]" >&2
     exit 2
 fi
+python=${TRUELINE_PYTHON:-python3}
+if ! "$python" -c "import trueline" 2> /dev/null; then
+    echo "$0: $python has no trueline: install it there, or set TRUELINE_PYTHON to an interpreter that has it" >&2
+    exit 2
+fi
 options=(${TRUELINE_PIPELINE_OPTIONS:-})
 if [ -n "${3:-}" ]; then
     options+=(--benchmark "$3")
 fi
-exec "${TRUELINE_PYTHON:-python3}" -m trueline pipeline "$1" "$2" "${options[@]}"
+exec "$python" -m trueline pipeline "$1" "$2" "${options[@]}"

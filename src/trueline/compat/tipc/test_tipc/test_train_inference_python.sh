@@ -7,8 +7,14 @@ if [ $# -lt 2 ]; then
     echo "usage: bash $0 CONFIG MODE [CARD]" >&2
     exit 2
 fi
-options=(${TRUELINE_PIPELINE_OPTIONS:-})
+python=${TRUELINE_PYTHON:-python3}
+if ! "$python" -c "import trueline" 2> /dev/null; then
+    echo "$0: $python has no trueline: install it there, or set TRUELINE_PYTHON to an interpreter that has it" >&2
+    exit 2
+fi
+# Results below ./log, as the document of the short form has them; those of the long form lie where they always do.
+options=(--layout log ${TRUELINE_PIPELINE_OPTIONS:-})
 if [ -n "${3:-}" ]; then
     options+=(--gpu "$3")
 fi
-exec "${TRUELINE_PYTHON:-python3}" -m trueline pipeline "$1" "$2" "${options[@]}"
+exec "$python" -m trueline pipeline "$1" "$2" "${options[@]}"
