@@ -302,8 +302,14 @@ def with_default_device() -> Any:
 @pytest.mark.parametrize(
     "program",
     [
-        of_a_subclass, of_a_wrapper, of_modes, overflow_under_modes, fast_attention, with_a_device, with_default_device
-    ],  # fmt: skip
+        of_a_subclass,
+        of_a_wrapper,
+        of_modes,
+        overflow_under_modes,
+        fast_attention,
+        with_a_device,
+        with_default_device,
+    ],
     ids=lambda program: program.__name__,
 )
 def test_nobody_sees_a_call_of_ours(program: Callable[[], Any], way: str, tmp_path: Path) -> None:

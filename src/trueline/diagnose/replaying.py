@@ -95,9 +95,8 @@ def exact_and_honest(recorded: Recorded, path: str, *, apart: bool = False) -> t
     machine = executor(Target(case.api.partition(".")[0], "cpu"))
     watch = frozenset() if case.backward or path.startswith("out") else frozenset({path})
     own = _apart(machine, case, inputs, watch, recorded) if apart else None
-    exact = as_recorded(recorded.call, recorded.forward, own or _run(machine, case, inputs, watch, exact=True)).get(
-        path
-    )
+    gold = own or _run(machine, case, inputs, watch, exact=True)
+    exact = as_recorded(recorded.call, recorded.forward, gold).get(path)
     if exact is None or exact.bits is None:
         raise Unreplayable("the replay returned other outputs than were recorded")
     honest = as_recorded(recorded.call, recorded.forward, _run(machine, case, inputs, watch, exact=False)).get(path)
