@@ -22,7 +22,15 @@ _COLUMNS = {
 }
 
 
+_COPIED = (
+    "With tensors kept, content is copied as it was before the program changes it: the copies are tensors, made by "
+    "torch's own operators, to whoever lists all objects or profiles all operators."
+)
+_DISPATCHED = " torch's profiler has entries of its own for every dispatch mode, by which kernels are told."
 LIMITS = {
+    "objects_known_to_the_collector": _COPIED,
+    "profiler_counts_writing_in_place": _COPIED + _DISPATCHED,
+    "profiler_sees_the_operators_of_a_step": _COPIED + _DISPATCHED,
     "signatures_and_code_of_torch": (
         "Functions for which torch has no hook are seen by exchanging their code: who reads the code reads ours."
     ),
