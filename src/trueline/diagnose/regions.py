@@ -54,6 +54,8 @@ class Regions(Gradients):
         measured = self.table.measured[int(self.table.pair[leaf])]
         distance = self.joints.distance(leaf)
         if (measured["equal"] and not measured["estimated"]) or distance == 0.0 or distance != distance:
+            if again is not None and distance == 0.0:
+                self._equal_again(leaf)
             return None
         units = [
             self.table.layout(side, int(visits[leaf]))[0].epsilon / 2
@@ -72,6 +74,13 @@ class Regions(Gradients):
             return None if near else self._judge_region(region, self.joints.values(leaf), distance, unit)
         again = self._partings.behind(region) or again
         return self._joins_again(again, region, distance, unit, estimated=bool(measured["estimated"]))
+
+    def _equal_again(self, leaf: int) -> None:
+        """Notes where two that parted hold the same again, to the last bit."""
+        region = self.joints.region(leaf)
+        if any(self.joints.touches_given_up(side, region) for side in (0, 1)):
+            self._joined_again += 1
+            self._partings.agree(region)
 
     def _joins_again(
         self, again: Divergence, region: Region, distance: float, unit: float, *, estimated: bool
