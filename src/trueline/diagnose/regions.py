@@ -37,6 +37,7 @@ _ROUNDED = 0.25
 """No dtype is so coarse that rounding to it once takes a value so far: what is further apart is another value."""
 _NEARER = 16.0
 """By what factor they must be nearer to each other then than where they parted."""
+_FEWEST = 8
 _AGREE_SINGLE, _AGREE_HALF = 64.0, 6.0
 """Roundings within which two programs that parted agree again."""
 
@@ -76,7 +77,11 @@ class Regions(Gradients):
         return self._joins_again(again, region, distance, unit, estimated=bool(measured["estimated"]))
 
     def _equal_again(self, leaf: int) -> None:
-        """Notes where two that parted hold the same again, to the last bit."""
+        """Notes where two that parted hold the same again, to the last bit. A few numbers may be alike by chance, or be
+        made of nothing but a shape."""
+        measured = self.table.measured[int(self.table.pair[leaf])]
+        if measured["count"] < _FEWEST or not measured["rms"] or not self.table.tensor_at(leaf).roundoff:
+            return
         region = self.joints.region(leaf)
         if any(self.joints.touches_given_up(side, region) for side in (0, 1)):
             self._joined_again += 1
@@ -118,12 +123,15 @@ class Regions(Gradients):
         if facts_of(table.api(row)).kind is not Kind.SUM or table.phase(row) is not Phase.FORWARD:
             return False
         size = float(table.measured[int(table.pair[leaf])]["rms"])
+        unit = table.tensor_at(leaf).roundoff
+        allowed = (_AGREE_HALF if unit > 1e-4 else _AGREE_SINGLE) * unit
         summands = [
             self.joints.distance(one) * float(table.measured[int(table.pair[one])]["rms"])
             for one in range(int(table.first_leaf[row]), int(table.last_leaf[row]))
-            if not table.leaves.output[one] and table.pair[one] != NONE and math.isfinite(self.joints.distance(one))
+            if not table.leaves.output[one] and table.pair[one] != NONE and self.joints.distance(one) > allowed
         ]
-        return distance * size >= max(summands, default=math.inf) / 2.0 > 0.0
+        known = [one for one in summands if math.isfinite(one)]
+        return distance * size >= max(known, default=math.inf) / 2.0
 
     def _tried_again(self, region: Region, leaf: int, distance: float, unit: float) -> Trial | None:
         """Whether two that parted agree again, by replaying all between; None where that shows nothing."""
