@@ -102,12 +102,12 @@ class Regions(Gradients):
             if trial.guilty:
                 return replace(self._as_divergence(region, distance, allowed, trial), certain=True)
             trial = None
-        leans = self._is_one_sided(region, distance, unit)
+        leans = distance <= allowed and self._is_one_sided(region, distance, unit)
         agrees = distance <= allowed and not leans and not self._drowns(region.leaf, distance)
         if (agrees and trial is None) or (trial is not None and not trial.guilty):
             self._joined_again += 1
-            # What arrives may differ for the same reason: then nearness behind it shows nothing.
-            if region.arrives <= (LOOSE_HALF if unit > 1e-4 else LOOSE_SINGLE) * unit:
+            # What arrives may differ for the same reason: being nearer than that shows nothing.
+            if trial is not None or distance <= max((TIGHT_HALF if unit > 1e-4 else TIGHT_SINGLE) * unit, SKETCH):
                 self._partings.agree(region)
             return None
         return replace(self._as_divergence(region, distance, allowed, trial), leans=leans)
@@ -155,7 +155,7 @@ class Regions(Gradients):
             if trial.guilty is False:
                 return None
         unproven = trial is None or trial.guilty is None
-        one_sided = unproven and self._is_one_sided(region, distance, unit)
+        one_sided = unproven and distance <= limit and self._is_one_sided(region, distance, unit)
         if distance <= limit and not one_sided and not (trial is not None and trial.guilty):
             return None
         return replace(self._as_divergence(region, distance, limit, trial), leans=one_sided)
