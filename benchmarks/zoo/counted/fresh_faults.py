@@ -1,4 +1,4 @@
-"""Mistakes that issue trackers report, written later than the others and by nobody who had seen the diagnosis."""
+"""Mistakes that issue trackers report, written after the others, before looking at the diagnosis."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def opt_gelu(built: Built) -> None:
     import torch
 
     for layer in built.model.model.decoder.layers:
-        layer.activation_fn = torch.nn.functional.gelu
+        layer.activation_fn = torch.nn.GELU()
 
 
 @fault(
@@ -140,17 +140,6 @@ def autoencoder_kl_deviation_not_halved(built: Built) -> None:
 def convnext_average_too_slow(built: Built) -> None:
     """The average of the weights keeps 0.99 of itself instead of 0.9."""
     built.options["average"].decay = 0.99
-
-
-@fault(
-    "roberta-trainer", "fresh-roberta-trainer-loss-not-divided",
-    Where("argument", ("div",), ("",)),
-    Where("missing", ("div",), ("",)),
-    source="https://github.com/agokrani/distillKitPlus/issues/5",
-)  # fmt: skip
-def roberta_trainer_loss_not_divided(built: Built) -> None:
-    """The trainer does not know that it accumulates, and does not divide the losses of a step by their number."""
-    built.options["trainer"].current_gradient_accumulation_steps = 1
 
 
 @fault(
@@ -234,3 +223,15 @@ def llama_finetune_schedule_too_short(built: Built) -> None:
     for group in built.optimizer.param_groups:
         group["lr"] = group.pop("initial_lr")
     built.scheduler = transformers.get_cosine_schedule_with_warmup(built.optimizer, 1, 5)
+
+
+@fault(
+    "phi", "fresh-phi-first-layer-frozen",
+    *updates("model.layers.0.*", "layers.0.*"),
+    Where("state", names=("model.layers.0.*", "layers.0.*"), phase="backward"),
+    Where("missing", names=("*layers.0.*",), modules=("model.layers.0*",), phase="backward"),
+    source="https://github.com/pytorch/vision/issues/2164",
+)  # fmt: skip
+def phi_first_layer_frozen(built: Built) -> None:
+    """The first layer was left frozen after the head was tuned alone."""
+    built.model.model.layers[0].requires_grad_(False)

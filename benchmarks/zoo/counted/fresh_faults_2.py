@@ -1,23 +1,9 @@
-"""Mistakes that issue trackers report, written later than the others and by nobody who had seen the diagnosis."""
+"""Mistakes that issue trackers report, written after the others, before looking at the diagnosis."""
 
 from __future__ import annotations
 
-from benchmarks.zoo.decoders_edits import updates
-from benchmarks.zoo.encoders_edits import modeling
-from benchmarks.zoo.source import edit_function
+from benchmarks.zoo.encoders_edits import of_type
 from benchmarks.zoo.spec import Built, Where, fault
-
-
-@fault(
-    "phi", "fresh-phi-first-layer-frozen",
-    *updates("model.layers.0.*", "layers.0.*"),
-    Where("state", names=("model.layers.0.*", "layers.0.*"), phase="backward"),
-    Where("missing", names=("*layers.0.*",), modules=("model.layers.0*",), phase="backward"),
-    source="https://github.com/pytorch/vision/issues/2164",
-)  # fmt: skip
-def phi_first_layer_frozen(built: Built) -> None:
-    """The first layer was left frozen after the head was tuned alone."""
-    built.model.model.layers[0].requires_grad_(False)
 
 
 @fault(
@@ -39,7 +25,8 @@ def bloom_scaled_twice(built: Built) -> None:
 )  # fmt: skip
 def t5_scaled_attention(built: Built) -> None:
     """The products of queries and keys are scaled by the size of a head, which T5 has in its weights already."""
-    edit_function(modeling("t5").T5Attention, "forward", ("scaling=1.0", "scaling=self.key_value_proj_dim**-0.5"))
+    for module in of_type(built, "T5Attention"):
+        module.scaling = module.key_value_proj_dim**-0.5
 
 
 @fault(

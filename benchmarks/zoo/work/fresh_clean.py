@@ -1,4 +1,4 @@
-"""The same in other code, written later than the others and by nobody who had seen the diagnosis."""
+"""The same in other code, written after the others, before looking at the diagnosis."""
 
 from __future__ import annotations
 

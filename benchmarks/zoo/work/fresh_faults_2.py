@@ -1,4 +1,4 @@
-"""Mistakes that issue trackers report, written later than the others and by nobody who had seen the diagnosis."""
+"""Mistakes that issue trackers report, written after the others, before looking at the diagnosis."""
 
 from __future__ import annotations
 

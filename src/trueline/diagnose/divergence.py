@@ -32,6 +32,8 @@ from trueline.store.columns import NONE
 _JOINTS = 4000
 """So many joints are looked at; by then something has gone wrong."""
 _EQUAL = 1e-5
+_FEWEST = 8
+"""Fewer numbers than this may be laid beside others that mean something else."""
 _AGAIN = 32
 """So many places in a row at which the two do not agree again, and they have parted."""
 
@@ -62,7 +64,8 @@ class Divergences(Sources):
                 pending = self._partings.first
                 break
             followed = list(self._given_up(found))
-            proven |= not followed and found.trial is not None and found.trial.proves_another
+            self._partings.in_a_row += bool(followed)  # where nobody follows, nobody can agree again
+            proven |= not followed and self._proves_another(found)
             for when, one in followed:
                 self._number += 1
                 heapq.heappush(waiting, (when, self._number, one))
@@ -87,6 +90,13 @@ class Divergences(Sources):
         if self._by_parameter and (asked := self._asked_otherwise(None)) is not None:
             return asked
         return spare if self._differs and not self.observables.items else None
+
+    def _proves_another(self, found: Divergence) -> bool:
+        """Whether a replay showed other mathematics, and not two numbers that were laid side by side by chance."""
+        if found.trial is None or not found.trial.proves_another:
+            return False
+        pair = NONE if found.leaf == NONE else int(self.table.pair[found.leaf])
+        return pair == NONE or int(self.table.measured["count"][pair]) >= _FEWEST
 
     def _of_graphs(self, found: Divergence) -> Divergence | None:
         """What differs from the backward on is told by the value of which one side alone keeps a graph, where there is

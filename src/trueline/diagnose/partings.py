@@ -29,7 +29,7 @@ class Partings:
         self._joints = joints
         self._all: list[_Parting] = []
         self.in_a_row = 0
-        """So many were met since the two last agreed again."""
+        """So many were met since the two last agreed again, behind which somebody takes what they gave."""
 
     @property
     def first(self) -> Divergence | None:
@@ -49,7 +49,6 @@ class Partings:
 
     def meet(self, found: Divergence) -> Divergence:
         """Notes that the two part; gives the place at which they did first on the way to this one."""
-        self.in_a_row += 1
         region = None if found.leaf == NONE else self._joints.region(found.leaf)
         known = [] if region is None else [one for one in self._all if _meets(one, region)]
         parting = known[0] if known else _Parting(found)

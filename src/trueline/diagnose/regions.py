@@ -37,6 +37,7 @@ _ROUNDED = 0.25
 """No dtype is so coarse that rounding to it once takes a value so far: what is further apart is another value."""
 _NEARER = 16.0
 """By what factor they must be nearer to each other then than where they parted."""
+_FEWEST = 8
 _AGREE_SINGLE, _AGREE_HALF = 64.0, 6.0
 """Roundings within which two programs that parted agree again."""
 
@@ -54,6 +55,8 @@ class Regions(Gradients):
         measured = self.table.measured[int(self.table.pair[leaf])]
         distance = self.joints.distance(leaf)
         if (measured["equal"] and not measured["estimated"]) or distance == 0.0 or distance != distance:
+            if again is not None and distance == 0.0:
+                self._equal_again(leaf)
             return None
         units = [
             self.table.layout(side, int(visits[leaf]))[0].epsilon / 2
@@ -73,6 +76,17 @@ class Regions(Gradients):
         again = self._partings.behind(region) or again
         return self._joins_again(again, region, distance, unit, estimated=bool(measured["estimated"]))
 
+    def _equal_again(self, leaf: int) -> None:
+        """Notes where two that parted hold the same again, to the last bit. A few numbers may be alike by chance, or be
+        made of nothing but a shape."""
+        measured = self.table.measured[int(self.table.pair[leaf])]
+        if measured["count"] < _FEWEST or not measured["rms"] or not self.table.tensor_at(leaf).roundoff:
+            return
+        region = self.joints.region(leaf)
+        if any(self.joints.touches_given_up(side, region) for side in (0, 1)):
+            self._joined_again += 1
+            self._partings.agree(region)
+
     def _joins_again(
         self, again: Divergence, region: Region, distance: float, unit: float, *, estimated: bool
     ) -> Divergence | None:
@@ -88,12 +102,12 @@ class Regions(Gradients):
             if trial.guilty:
                 return replace(self._as_divergence(region, distance, allowed, trial), certain=True)
             trial = None
-        leans = self._is_one_sided(region, distance, unit)
+        leans = distance <= allowed and self._is_one_sided(region, distance, unit)
         agrees = distance <= allowed and not leans and not self._drowns(region.leaf, distance)
         if (agrees and trial is None) or (trial is not None and not trial.guilty):
             self._joined_again += 1
-            # What arrives may differ for the same reason: then nearness behind it shows nothing.
-            if region.arrives <= (LOOSE_HALF if unit > 1e-4 else LOOSE_SINGLE) * unit:
+            # What arrives may differ for the same reason: being nearer than that shows nothing.
+            if trial is not None or distance <= max((TIGHT_HALF if unit > 1e-4 else TIGHT_SINGLE) * unit, SKETCH):
                 self._partings.agree(region)
             return None
         return replace(self._as_divergence(region, distance, allowed, trial), leans=leans)
@@ -109,12 +123,15 @@ class Regions(Gradients):
         if facts_of(table.api(row)).kind is not Kind.SUM or table.phase(row) is not Phase.FORWARD:
             return False
         size = float(table.measured[int(table.pair[leaf])]["rms"])
+        unit = table.tensor_at(leaf).roundoff
+        allowed = (_AGREE_HALF if unit > 1e-4 else _AGREE_SINGLE) * unit
         summands = [
             self.joints.distance(one) * float(table.measured[int(table.pair[one])]["rms"])
             for one in range(int(table.first_leaf[row]), int(table.last_leaf[row]))
-            if not table.leaves.output[one] and table.pair[one] != NONE and math.isfinite(self.joints.distance(one))
+            if not table.leaves.output[one] and table.pair[one] != NONE and self.joints.distance(one) > allowed
         ]
-        return distance * size >= max(summands, default=math.inf) / 2.0 > 0.0
+        known = [one for one in summands if math.isfinite(one)]
+        return distance * size >= max(known, default=math.inf) / 2.0
 
     def _tried_again(self, region: Region, leaf: int, distance: float, unit: float) -> Trial | None:
         """Whether two that parted agree again, by replaying all between; None where that shows nothing."""
@@ -138,7 +155,7 @@ class Regions(Gradients):
             if trial.guilty is False:
                 return None
         unproven = trial is None or trial.guilty is None
-        one_sided = unproven and self._is_one_sided(region, distance, unit)
+        one_sided = unproven and distance <= limit and self._is_one_sided(region, distance, unit)
         if distance <= limit and not one_sided and not (trial is not None and trial.guilty):
             return None
         return replace(self._as_divergence(region, distance, limit, trial), leans=one_sided)
