@@ -1,6 +1,7 @@
 """Dumps as ptdbg_ascend and the api_accuracy_checker themselves write them, read by their doors.
 
-Neither runs on today's torch. The lines are written to the letter of what they wrote: four numbers and the outermost
+``msprobe_26_2.zip`` was made by the program in it, with mindstudio-probe 26.2.0. The two predecessors do not run on
+today's torch: their lines are written to the letter of what they wrote: four numbers and the outermost
 frame last in ptdbg's pkl, its version in the folder, tuples of gradients; keys with an underscore, settings as
 ``{"type", "value"}`` in the checker's older JSON, with a star in the newer.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import pytest
 pytest.importorskip("torch")
 
 from trueline.compat.api_accuracy_checker.run_ut import main as run_ut
-from trueline.compat.ptdbg_ascend import compare_distributed, parse
+from trueline.compat.ptdbg_ascend import compare, compare_distributed, parse
 
 STACK = [["/path/linear.py", "134", "forward", "return F.linear(input, self.weight, self.bias)"],
          ["/path/train.py", "20", "<module>", "train()"]]  # fmt: skip
@@ -61,6 +63,23 @@ def test_a_dump_of_ptdbg_itself(tmp_path: Path, capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().out
     assert said.index("/path/train.py") < said.index("/path/linear.py")
     assert "    return F.linear(input, self.weight, self.bias)\n" in said
+
+
+def test_dumps_of_msprobe_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """ptdbg's successor: the same comparison, of a ``dump.json``; the planted product is named."""
+    with zipfile.ZipFile(Path(__file__).with_name("msprobe_26_2.zip")) as archive:
+        archive.extractall(tmp_path)
+    (tmp_path / "output").mkdir()
+    files = {name: next((tmp_path / name / "step0").glob("proc*/dump.json")) for name in ("npu", "bench")}
+    given = {f"{name}_pkl_path": str(file) for name, file in files.items()}
+    table = compare({**given, "is_print_compare_log": False}, str(tmp_path / "output"))
+    with open(table, encoding="utf-8", newline="") as stream:
+        rows = {row["NPU Name"]: row for row in csv.DictReader(stream)}
+    failed = [name for name, row in rows.items() if row["Verdict"] == "FAIL"]
+    assert failed[0] == "Tensor___mul___0_forward_output" and rows[failed[0]]["Reason"]
+    assert rows["Functional_linear_0_forward_output"]["Verdict"] == "PASS"
+    said = capsys.readouterr().out
+    assert "torch.Tensor.__mul__.0.forward went wrong first" in said and "args.1: 1.0 -> 1.01" in said
 
 
 def checker_json(between: str) -> dict[str, Any]:
