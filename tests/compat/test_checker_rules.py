@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from tests.compat.conftest import ROOT, Shell
 from tests.helpers.checks import result_of
 from trueline.compat.api_accuracy_checker.run_ut import without_dropout
 from trueline.compat.api_accuracy_checker.verdicts import SAME_KERNELS, Tally, vouched
+from trueline.compat.places import torch_place
 from trueline.formats.foreign import ForeignCall
 from trueline.records import Phase, Verdict
 
@@ -145,3 +148,9 @@ def test_dropout_of_attention_is_left_out() -> None:
     assert by_place.arguments == {"args": [1, 2, 3, None, 0.0], "kwargs": {}}
     assert by_name.arguments == {"args": [], "kwargs": {"dropout_p": 0.0}}
     assert other.arguments == {"args": [1, 0.1]}
+
+
+def test_an_npu_is_taken_where_torch_npu_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in: nothing is executed on it here."""
+    monkeypatch.setitem(sys.modules, "torch_npu", ModuleType("torch_npu"))
+    assert torch_place() == ("torch:npu:0", "")

@@ -58,7 +58,8 @@ def find(folder: Path) -> list[tuple[int, int, Path]]:
     if folder.name == "dump.json":
         folder = folder.parent
     if (folder / "dump.json").is_file():
-        return [(_numbered(_STEP, folder.parent.name, 1), _numbered(_RANK, folder.name, 2), folder)]
+        number = _numbered(_RANK, folder.name, 2) if folder.name.startswith("rank") else 0  # proc<pid> is no rank
+        return [(_numbered(_STEP, folder.parent.name, 1), number, folder)]
     if not folder.is_dir():
         return []
     steps = [one for one in _folders(folder) if _STEP.fullmatch(one.name)] or [folder]

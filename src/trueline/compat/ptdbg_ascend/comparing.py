@@ -26,6 +26,7 @@ from trueline.report.csv import safe, write_csv
 
 STACK_COLUMN = "NPU_Stack_Info"
 _PATHS = ("npu_pkl_path", "bench_pkl_path", "npu_dump_data_dir", "bench_dump_data_dir")
+_MSPROBE = "dump.json"
 _KNOWN = (*_PATHS, "is_print_compare_log")
 
 
@@ -116,7 +117,10 @@ def _imported(given: Mapping[str, Any], side: str, scratch: Path) -> Path:
     from trueline.exchange import import_run
 
     data = given.get(f"{side}_dump_data_dir")
-    out = scratch / side
+    out, path = scratch / side, Path(given[f"{side}_pkl_path"])
+    if path.name == _MSPROBE:  # the successor's dump, which knows where its tensors lie
+        import_run(path.parent, out, format="msprobe")
+        return out
     import_run(given[f"{side}_pkl_path"], out, format="ptdbg", data=data or None, links=True)
     return out
 
@@ -134,7 +138,9 @@ def _ranks(folder: Path) -> list[Path]:
 
 
 def _dump_in(folder: Path, side: str) -> dict[str, str]:
-    """The one dump of a rank folder."""
+    """The one dump of a rank folder: ptdbg's, or that of msprobe, its successor."""
+    if (folder / _MSPROBE).is_file():
+        return {f"{side}_pkl_path": str(folder / _MSPROBE)}
     files = sorted(folder.glob("*.pkl"))
     if len(files) != 1:
         raise UsageError(f"compare_distributed: {folder} holds {len(files)} .pkl files; it must hold the one of a dump")
