@@ -1,8 +1,8 @@
 """``-mode pro`` and ``-mode mem``, ``prof_cmp`` and ``mem_cmp``: times and memory of two replays, held together.
 
 A replay leaves ``profile_analyze.log`` and ``memory_analyze.log`` as they have always been, and ``timed.json`` with the
-spread of each time, without which no difference can be told from noise. The result files have their old columns, and
-two of ours: Verdict and Reason.
+spread of each time, without which no difference can be told from noise; of the old tool's replays the logs are read. The
+result files have their old columns, and two of ours: Verdict and Reason.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from trueline.cases import Case, Outcome, Status, TensorSpec
 from trueline.compat.alike import calls_alike
 from trueline.compat.beside import VERDICT_COLUMNS
 from trueline.compat.command import Parser, exit_code, run_command
+from trueline.compat.paddleapex.old_logs import NO_SPREAD, read_logs
 from trueline.compat.paddleapex.sides import add_sides, sides_of
 from trueline.errors import UsageError
 from trueline.judge.speed import judge_speed
@@ -138,11 +139,9 @@ def run(
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:
     path = folder / TIMED
-    if not path.exists() and any((folder / name).exists() for name in (PROFILE_LOG, MEMORY_LOG)):
-        raise UsageError(
-            f"{folder} holds the logs of PaddleAPEX alone: they have one number for each call and no spread, without "
-            "which no difference can be told from noise; time it by our run_paddle"
-        )
+    logs = folder / PROFILE_LOG, folder / MEMORY_LOG
+    if not path.exists() and any(log.exists() for log in logs):
+        return read_logs(*logs)
     if not path.exists():
         raise UsageError(f"{folder} has no {TIMED}: run run_paddle there with -mode pro,mem first")
     try:
@@ -159,11 +158,15 @@ def held_together(bench: Mapping[str, Any], device: Mapping[str, Any]) -> list[C
         tensors = tuple(
             TensorSpec(f"args.{place}", dtype, tuple(shape)) for place, (dtype, shape) in enumerate(row["inputs"])
         )
+        sides = [one for one in (device.get(call), bench.get(call)) if one is not None]
         target, against = _side(device.get(call)), _side(bench.get(call))
         common = [phase for phase in target.phases if phase in against.phases]
         ratios = {phase: _ratio(target.phases[phase].timing, against.phases[phase].timing) for phase in common}
         timed = CaseTimed(Case(row["api"], None, tensors, calls=(call,)), target, against, ratios)
-        found.append(CaseProfile(timed, *judge_speed(timed, Limits())))
+        judged = judge_speed(timed, Limits())
+        if not all(one.get("spread", True) for one in sides):
+            judged = Verdict.NOT_COMPARED, NO_SPREAD, ()
+        found.append(CaseProfile(timed, *judged))
     return found
 
 
