@@ -66,8 +66,16 @@ def _call(name: re.Match[str]) -> str:
 
 
 def _phase(rows: dict[str, dict[str, Any]], name: re.Match[str]) -> dict[str, Any]:
-    empty: dict[str, Any] = {"api": name["api"], "call": _call(name), "status": "returned", "reason": "", "inputs": [], "outputs": [],
-                             "phases": {}, "spread": False}  # fmt: skip
+    empty: dict[str, Any] = {
+        "api": name["api"],
+        "call": _call(name),
+        "status": "returned",
+        "reason": "",
+        "inputs": [],
+        "outputs": [],
+        "phases": {},
+        "spread": False,
+    }
     row = rows.setdefault(_call(name), empty)
     phase: dict[str, Any] = row["phases"].setdefault(
         name["phase"], {"seconds": [0.0] * 4, "laps": [1, 1], "bytes": None}

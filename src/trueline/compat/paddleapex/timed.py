@@ -1,8 +1,8 @@
 """``-mode pro`` and ``-mode mem``, ``prof_cmp`` and ``mem_cmp``: times and memory of two replays, held together.
 
 A replay leaves ``profile_analyze.log`` and ``memory_analyze.log`` as they have always been, and ``timed.json`` with the
-spread of each time, without which no difference can be told from noise; of the old tool's replays the logs are read. The
-result files have their old columns, and two of ours: Verdict and Reason.
+spread of each time, without which no difference can be told from noise; of the old tool's replays the logs are read.
+The result files have their old columns, and two of ours: Verdict and Reason.
 """
 
 from __future__ import annotations
