@@ -299,6 +299,12 @@ def test_the_logs_of_the_old_tool(tmp_path: Path, capsys: pytest.CaptureFixture[
             assert times == pytest.approx([12.5, 25.0, 2.0])
         else:
             assert list(row.values())[:4] == ["paddle.add*0*FLOAT32.forward", "24", "56", "32"]
+    for name, column in (("profile_analyze.log", "Time(us)"), ("memory_analyze.log", "Memory Usage (B)")):
+        (tmp_path / "npu" / name).write_text("", encoding="utf-8")  # nothing is lost silently
+        main = main_time if "profile" in name else main_memory
+        main([*sides, "-o", str(tmp_path / "alone")])
+        _, (row,) = table(next((tmp_path / "alone").glob(f"{name[:4]}*.csv")))
+        assert float(row[f"Bench {column}"]) > 0.0 and row[f"Device {column}"] == "None"
     (tmp_path / "npu" / "profile_analyze.log").write_text("nonsense\n", encoding="utf-8")
     assert main_time([*sides, "-o", str(tmp_path / "result")]) == 2
     assert "profile_analyze.log, line 1: it is no line of PaddleAPEX" in capsys.readouterr().err
