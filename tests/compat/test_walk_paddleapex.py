@@ -21,7 +21,7 @@ from trueline.compat.adopting import adopt  # noqa: E402
 from trueline.compat.paddleapex.compare import main_direct  # noqa: E402
 from trueline.compat.paddleapex.config import VARIABLE, read_config  # noqa: E402
 from trueline.compat.paddleapex.replay import main as run_paddle  # noqa: E402
-from trueline.compat.paddleapex.timed import main_time  # noqa: E402
+from trueline.compat.paddleapex.timed import main_memory, main_time  # noqa: E402
 from trueline.errors import UsageError  # noqa: E402
 from trueline.report.apex_csv import DETAILS, MULTI_DETAILS, MULTI_RESULT, RESULT  # noqa: E402
 from trueline.report.profile_csv import MEMORY_COLUMNS, PROF_COLUMNS  # noqa: E402
@@ -273,10 +273,41 @@ def test_a_leg_is_what_a_run_in_its_dtype_alone_is(
     assert compared(alone, same / "FP32", tmp_path / "other", 1)["paddle.matmul*0"]["Verdict"] == "FAIL"
 
 
-def test_the_logs_of_the_old_tool_say_too_little(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "profile_analyze.log").write_text("paddle.add*0.forward\tdtype\tFLOAT32\n", encoding="utf-8")
-    assert main_time(["-gpu", str(tmp_path), "-npu", str(tmp_path), "-o", str(tmp_path / "result")]) == 2
-    assert "no spread" in capsys.readouterr().err
+def old_logs(folder: Path, microseconds: float, held: int) -> Path:
+    """As PaddleAPEX's own run_paddle writes them."""
+    folder.mkdir()
+    line = "paddle.add*0.{0}\tdtype\tFLOAT32\tinput shape\t[[2, 3], [2, 3]]\toutput shape\t[2, 3]\t{0}\t{1}\n"
+    text = line.format("forward", microseconds) + line.format("backward", -1)
+    (folder / "profile_analyze.log").write_text(text, encoding="utf-8")
+    (folder / "memory_analyze.log").write_text(f"paddle.add*0*FLOAT32.forward:\t{held}\n", encoding="utf-8")
+    return folder
+
+
+def test_the_logs_of_the_old_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its ratio and its difference; and no verdict, since they have no spread."""
+    sides = ["-gpu", str(old_logs(tmp_path / "gpu", 12.5, 24)), "-npu", str(old_logs(tmp_path / "npu", 25.0, 56))]
+    for command, file in ((main_time, "prof_checking_result.csv"), (main_memory, "memory_checking_result.csv")):
+        assert command([*sides, "-o", str(tmp_path / "result")]) == 2
+        assert "trueline's verdict: NOT_COMPARED; exit code 2" in capsys.readouterr().out
+        _, (row,) = table(tmp_path / "result" / file)
+        assert row["Verdict"] == "NOT_COMPARED" and "no spread" in row["Reason"]
+        if command is main_time:
+            assert [row[name] for name in PROF_COLUMNS[:5]] == [
+                "paddle.add*0.forward", "FLOAT32", "[[2, 3], [2, 3]]", "[[2, 3]]", "forward",
+            ]  # fmt: skip
+            times = [float(row[name]) for name in PROF_COLUMNS[5:]]
+            assert times == pytest.approx([12.5, 25.0, 2.0])
+        else:
+            assert list(row.values())[:4] == ["paddle.add*0*FLOAT32.forward", "24", "56", "32"]
+    for name, column in (("profile_analyze.log", "Time(us)"), ("memory_analyze.log", "Memory Usage (B)")):
+        (tmp_path / "npu" / name).write_text("", encoding="utf-8")  # nothing is lost silently
+        main = main_time if "profile" in name else main_memory
+        main([*sides, "-o", str(tmp_path / "alone")])
+        _, (row,) = table(next((tmp_path / "alone").glob(f"{name[:4]}*.csv")))
+        assert float(row[f"Bench {column}"]) > 0.0 and row[f"Device {column}"] == "None"
+    (tmp_path / "npu" / "profile_analyze.log").write_text("nonsense\n", encoding="utf-8")
+    assert main_time([*sides, "-o", str(tmp_path / "result")]) == 2
+    assert "profile_analyze.log, line 1: it is no line of PaddleAPEX" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("backend", ["gpu", "npu"])

@@ -105,7 +105,7 @@ def _prof_rows(results: Sequence[CaseProfile]) -> Iterator[tuple[CaseProfile, li
             device = ours.timing.median * 1e6
             ratio = _NONE if not bench else str(device / bench)
             yield result, [
-                safe(f"{_name(result)}.{phase.value}*{_dtype(result)}"), _dtype(result), _shapes(case.tensors),
+                safe(f"{_name(result)}.{phase.value}"), _dtype(result), _shapes(case.tensors),
                 _shapes(outputs), phase.value, _said(bench), str(device), ratio,
             ]  # fmt: skip
 

@@ -1,8 +1,8 @@
 """``-mode pro`` and ``-mode mem``, ``prof_cmp`` and ``mem_cmp``: times and memory of two replays, held together.
 
 A replay leaves ``profile_analyze.log`` and ``memory_analyze.log`` as they have always been, and ``timed.json`` with the
-spread of each time, without which no difference can be told from noise. The result files have their old columns, and
-two of ours: Verdict and Reason.
+spread of each time, without which no difference can be told from noise; of the old tool's replays the logs are read.
+The result files have their old columns, and two of ours: Verdict and Reason.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,6 +20,7 @@ from trueline.cases import Case, Outcome, Status, TensorSpec
 from trueline.compat.alike import calls_alike
 from trueline.compat.beside import VERDICT_COLUMNS
 from trueline.compat.command import Parser, exit_code, run_command
+from trueline.compat.paddleapex.old_logs import NO_SPREAD, read_memory, read_times
 from trueline.compat.paddleapex.sides import add_sides, sides_of
 from trueline.errors import UsageError
 from trueline.judge.speed import judge_speed
@@ -38,6 +40,8 @@ from trueline.report.csv import safe
 from trueline.report.profile_csv import MEMORY_FILE, PROF_FILE, write_memory_csv, write_prof_csv
 
 TIMED = "timed.json"
+_SIDES = ("Bench ", "Device ")
+"""How the columns of the two sides begin."""
 PROFILE_LOG, MEMORY_LOG = "profile_analyze.log", "memory_analyze.log"
 
 
@@ -124,7 +128,7 @@ def run(
     options: argparse.Namespace, name: str, write: Callable[[Sequence[CaseProfile], TextIO], None], what: str
 ) -> int:
     bench, device = sides_of(options)
-    results = held_together(_read(bench), _read(device))
+    results = held_together(_read(bench, what), _read(device, what))
     folder = Path(options.out_path)
     folder.mkdir(parents=True, exist_ok=True)
     verdicts = _write(results, folder / name, write, what)
@@ -136,13 +140,11 @@ def run(
     return code
 
 
-def _read(folder: Path) -> dict[str, dict[str, Any]]:
+def _read(folder: Path, what: str) -> dict[str, dict[str, Any]]:
     path = folder / TIMED
-    if not path.exists() and any((folder / name).exists() for name in (PROFILE_LOG, MEMORY_LOG)):
-        raise UsageError(
-            f"{folder} holds the logs of PaddleAPEX alone: they have one number for each call and no spread, without "
-            "which no difference can be told from noise; time it by our run_paddle"
-        )
+    log = folder / (PROFILE_LOG if what == "time" else MEMORY_LOG)
+    if not path.exists() and log.exists():
+        return read_times(log) if what == "time" else read_memory(log)
     if not path.exists():
         raise UsageError(f"{folder} has no {TIMED}: run run_paddle there with -mode pro,mem first")
     try:
@@ -159,11 +161,15 @@ def held_together(bench: Mapping[str, Any], device: Mapping[str, Any]) -> list[C
         tensors = tuple(
             TensorSpec(f"args.{place}", dtype, tuple(shape)) for place, (dtype, shape) in enumerate(row["inputs"])
         )
+        sides = [one for one in (device.get(call), bench.get(call)) if one is not None]
         target, against = _side(device.get(call)), _side(bench.get(call))
         common = [phase for phase in target.phases if phase in against.phases]
         ratios = {phase: _ratio(target.phases[phase].timing, against.phases[phase].timing) for phase in common}
         timed = CaseTimed(Case(row["api"], None, tensors, calls=(call,)), target, against, ratios)
-        found.append(CaseProfile(timed, *judge_speed(timed, Limits())))
+        judged = judge_speed(timed, Limits())
+        if not all(one.get("spread", True) for one in sides):
+            judged = Verdict.NOT_COMPARED, NO_SPREAD, ()
+        found.append(CaseProfile(timed, *judged))
     return found
 
 
@@ -196,16 +202,35 @@ def _write(
     with open(path, "w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         for number, result in enumerate(results):
-            text = io.StringIO()
-            write([result], text)
-            rows = list(csv.reader(io.StringIO(text.getvalue())))
+            head, *rows = _table(result, write)
             if number == 0:
-                writer.writerow([*rows[0], *VERDICT_COLUMNS])
-            for row, phase in zip(rows[1:], result.measured.target.phases, strict=True):
+                writer.writerow([*head, *VERDICT_COLUMNS])
+            phases = result.measured.target.phases
+            if not phases and result.measured.against is not None:  # the bench alone has it
+                phases = result.measured.against.phases
+                rows = _of_the_bench(result, write)
+            for row, phase in zip(rows, phases, strict=True):
                 verdict, reason = _verdict(result, phase, what)
                 verdicts.append(verdict)
                 writer.writerow([*row, verdict.name, safe(reason)])
     return verdicts
+
+
+def _table(result: CaseProfile, write: Callable[[Sequence[CaseProfile], TextIO], None]) -> list[list[str]]:
+    text = io.StringIO()
+    write([result], text)
+    return list(csv.reader(io.StringIO(text.getvalue())))
+
+
+def _of_the_bench(result: CaseProfile, write: Callable[[Sequence[CaseProfile], TextIO], None]) -> list[list[str]]:
+    """The rows of a call that the device does not have: written as if it were the device, with the two exchanged."""
+    assert result.measured.against is not None, "the caller looks"
+    turned = replace(result, measured=replace(result.measured, target=result.measured.against, against=None))
+    head, *rows = _table(turned, write)
+    bench, device = (next(place for place, name in enumerate(head) if name.startswith(word)) for word in _SIDES)
+    for row in rows:
+        row[bench], row[device] = row[device], row[bench]
+    return rows
 
 
 def _verdict(result: CaseProfile, phase: Phase, what: str) -> tuple[Verdict, str]:
