@@ -333,6 +333,7 @@ class Strange(torch.Tensor):
 ODD_TENSORS: dict[str, tuple[Callable[[], Any], str]] = {
     "sparse": (lambda: torch.eye(3).to_sparse().neg(), "layout torch.sparse_coo is not read"),
     "meta": (lambda: torch.ones(3, device="meta").neg(), "meta tensors have no content"),
+    "empty on meta": (lambda: torch.empty(0, device="meta").neg(), "meta tensors have no content"),
     "freed": (lambda: _freed().view(5), "its memory was given back"),
 }
 

@@ -83,6 +83,7 @@ def _words() -> tuple[int, int, int, int]:
     odd = 0
     for name in _ODD_KEYS:
         odd |= _bits(name)
+    odd |= _bits("Meta") & ~_bits("Dense")  # empty ones are as whole as others, but for a device that reads nothing
     return *found, odd, _bits("Dense")
 
 

@@ -334,6 +334,8 @@ def _has_memory(tensor: torch.Tensor, storage: torch.UntypedStorage) -> bool:
     """Whether every element lies inside the storage: a storage can be emptied under a tensor, and some have none; and
     whether they are not far more than lie in it."""
     numel = tensor.numel()
+    if tensor.device.type == "meta":
+        return False
     if numel == 0:
         return True
     if _is_overlaid(tensor, storage):
