@@ -102,7 +102,7 @@ class Regions(Gradients):
             if trial.guilty:
                 return replace(self._as_divergence(region, distance, allowed, trial), certain=True)
             trial = None
-        leans = distance <= allowed and self._is_one_sided(region, distance, unit)
+        leans = self._is_one_sided(region, distance, unit)
         agrees = distance <= allowed and not leans and not self._drowns(region.leaf, distance)
         if (agrees and trial is None) or (trial is not None and not trial.guilty):
             self._joined_again += 1
@@ -155,7 +155,7 @@ class Regions(Gradients):
             if trial.guilty is False:
                 return None
         unproven = trial is None or trial.guilty is None
-        one_sided = unproven and distance <= limit and self._is_one_sided(region, distance, unit)
+        one_sided = unproven and self._is_one_sided(region, distance, unit)
         if distance <= limit and not one_sided and not (trial is not None and trial.guilty):
             return None
         return replace(self._as_divergence(region, distance, limit, trial), leans=one_sided)
@@ -165,8 +165,8 @@ class Regions(Gradients):
         both directions, and leave hardly anything in a sum over many elements: so a difference that hides below the
         rounding of single elements is seen there."""
         calls = sum(len(side.calls) for side in region.sides)
-        if unit <= 1e-4 or region.leaf == NONE or not calls or not math.isfinite(distance):
-            return False
+        if unit <= 1e-4 or region.leaf == NONE or not calls or not distance <= BELIEVED_HALF:
+            return False  # what is further apart has nothing in common
         pair = int(self.table.pair[region.leaf])
         lean, count = self.joints.lean_of(pair), int(self.table.measured["count"][pair])
         given = max((self.joints.lean(side, one) for side in (0, 1) for one in region.sides[side].begins), default=0.0)
