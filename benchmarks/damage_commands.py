@@ -77,7 +77,7 @@ def _run_commands(source: Source) -> list[Command]:
             "profile",
             ("profile", "run", "--target", "torch:cpu", "--limit", "1", "--budget", "0.01"),
             60,
-            r"  (source|calls) .*",
+            r"PARTIAL RECORD  .*|  (source|calls) .*",
         ),
         Command("view", ("view", "run")),
         Command("view --overflow", ("view", "overflow")),
