@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,22 @@ def test_every_attribute_is_what_it_was(level: str, tmp_path: Path) -> None:
         taken = paddle._C_ops.scale  # what user code takes while the capture runs
     assert taken is paddle._C_ops.scale
     taken = None
+    assert differences(before, everything()) == []
+
+
+@pytest.mark.parametrize("first_ends_first", [True, False])
+def test_two_observers_leave_nothing_in_whichever_order_they_end(first_ends_first: bool, tmp_path: Path) -> None:
+    train("mixed", steps=1)
+    before = everything()
+    first = trueline.capture(tmp_path / "first", framework="paddle")
+    second = trueline.capture(tmp_path / "second", framework="paddle")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a fault of ours would be told as a warning
+        first.start()
+        second.start()
+        train("mixed", steps=1)
+        for one in (first, second) if first_ends_first else (second, first):
+            one.stop()
     assert differences(before, everything()) == []
 
 

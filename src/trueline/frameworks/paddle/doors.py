@@ -11,6 +11,7 @@ import functools
 import gc
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,9 +23,13 @@ library keeps them."""
 
 
 class Doors:
-    """The names that were set, with what they were."""
+    """The names that were set, with what they were. Of several observers that are on each may end at any time: who has
+    laid a name over one of ours then gives back what was below it."""
+
+    _all: weakref.WeakSet[Doors] = weakref.WeakSet()
 
     def __init__(self) -> None:
+        self._all.add(self)
         self._places: list[tuple[Any, str, Any, Any]] = []
         """(module or class, name, original, ours)"""
         self._wrappers: dict[int, tuple[Any, Any]] = {}
@@ -62,6 +67,15 @@ class Doors:
         for owner, name, original, wrapper in self._places:
             if vars(owner).get(name) is wrapper:
                 setattr(owner, name, original)
+        for other in list(self._all):
+            if other is not self:
+                other._fall_to({id(place[3]): place[2] for place in self._places})
+
+    def _fall_to(self, below: dict[int, Any]) -> None:
+        """Has the names that lie over those of another observer, which has ended, give back what was below it."""
+        for index, (owner, name, original, wrapper) in enumerate(self._places):
+            if id(original) in below:
+                self._places[index] = owner, name, below[id(original)], wrapper
 
     def take_back(self) -> None:
         """Gives the originals to whoever took something of ours while the doors were open."""

@@ -30,6 +30,20 @@ if TYPE_CHECKING:
 _builtin_apply = vars(core.eager.PyLayer)["apply"]
 
 
+_laid: list[Any] = []
+"""What observers have laid over ``apply``, the oldest first."""
+
+
+def _take_away(ours: Any) -> None:
+    """The youngest that is left lies there next; Paddle's own is inherited."""
+    if ours in _laid:
+        _laid.remove(ours)
+    if _laid:
+        paddle.autograd.PyLayer.apply = _laid[-1]
+    elif "apply" in vars(paddle.autograd.PyLayer):
+        del paddle.autograd.PyLayer.apply
+
+
 class PyLayerWatch:
     """Stands in for ``apply``, ``forward`` and ``backward`` of PyLayers."""
 
@@ -42,6 +56,7 @@ class PyLayerWatch:
         self._calls: weakref.WeakKeyDictionary[Any, tuple[BackwardWatch, list[int], list[int]]]
         self._calls = weakref.WeakKeyDictionary()
         self._looking = False
+        self._apply: Any = None
 
     def on(self) -> None:
         self._looking = True
@@ -49,11 +64,13 @@ class PyLayerWatch:
             splice.on()
         for kind in _below(paddle.autograd.PyLayer):
             self._listen(kind)
-        paddle.autograd.PyLayer.apply = classmethod(self._class_apply)
+        self._apply = classmethod(self._class_apply)
+        _laid.append(self._apply)
+        paddle.autograd.PyLayer.apply = self._apply
 
     def off(self) -> None:
         self._looking = False
-        del paddle.autograd.PyLayer.apply
+        _take_away(self._apply)
         for splice in self._splices.values():
             splice.off()
 
