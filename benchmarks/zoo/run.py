@@ -166,6 +166,7 @@ def share(names: Sequence[str], arguments: argparse.Namespace) -> None:
     """One process's share: all cases of some programs."""
     known = load_rows(arguments.rows)
     ready: set[str] = set()
+    arguments.scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder, appended(arguments.rows) as write:
         runner = Runner(Path(folder), arguments.device)
         for name in names:
