@@ -46,6 +46,10 @@ class Exchange(Protocol):
     def off(self) -> None: ...
 
 
+_INHERITED = object()
+"""Stands for what a class has of another one, where it has no such name itself."""
+
+
 class Laid:
     """A name of an object or a class that stands for something of ours while it is on. Of several that are laid over
     one another each may be taken away at any time: the one above it then leads to what was below."""
@@ -55,11 +59,11 @@ class Laid:
 
     def __init__(self, owner: Any, name: str, value: Any) -> None:
         self._owner, self._name, self._value = owner, name, value
-        self._before = vars(owner)[name]
+        self._before: Any = _INHERITED
 
     def on(self) -> None:
         if self not in self._all:
-            self._before = vars(self._owner)[self._name]
+            self._before = vars(self._owner).get(self._name, _INHERITED)
             self._all.append(self)
         setattr(self._owner, self._name, self._value)
 
@@ -69,8 +73,11 @@ class Laid:
         above = [one for one in self._all if one._is_over(self)]
         if above:
             above[0]._before = self._before
-        elif vars(self._owner)[self._name] is self._value:
-            setattr(self._owner, self._name, self._before)
+        elif vars(self._owner).get(self._name) is self._value:
+            if self._before is _INHERITED:
+                delattr(self._owner, self._name)
+            else:
+                setattr(self._owner, self._name, self._before)
         self._all.remove(self)
 
     def _is_over(self, other: Laid) -> bool:

@@ -23,25 +23,12 @@ from trueline.frameworks.paddle.names import Trait
 from trueline.frameworks.paddle.reading import Tensor
 from trueline.frameworks.paddle.tensors import Look
 from trueline.frameworks.splice import Splice
+from trueline.frameworks.switch import Laid
 
 if TYPE_CHECKING:
     from trueline.frameworks.paddle.calls import OpenCall, Watch
 
 _builtin_apply = vars(core.eager.PyLayer)["apply"]
-
-
-_laid: list[Any] = []
-"""What observers have laid over ``apply``, the oldest first."""
-
-
-def _take_away(ours: Any) -> None:
-    """The youngest that is left lies there next; Paddle's own is inherited."""
-    if ours in _laid:
-        _laid.remove(ours)
-    if _laid:
-        paddle.autograd.PyLayer.apply = _laid[-1]
-    elif "apply" in vars(paddle.autograd.PyLayer):
-        del paddle.autograd.PyLayer.apply
 
 
 class PyLayerWatch:
@@ -56,7 +43,7 @@ class PyLayerWatch:
         self._calls: weakref.WeakKeyDictionary[Any, tuple[BackwardWatch, list[int], list[int]]]
         self._calls = weakref.WeakKeyDictionary()
         self._looking = False
-        self._apply: Any = None
+        self._apply = Laid(paddle.autograd.PyLayer, "apply", classmethod(self._class_apply))
 
     def on(self) -> None:
         self._looking = True
@@ -64,13 +51,11 @@ class PyLayerWatch:
             splice.on()
         for kind in _below(paddle.autograd.PyLayer):
             self._listen(kind)
-        self._apply = classmethod(self._class_apply)
-        _laid.append(self._apply)
-        paddle.autograd.PyLayer.apply = self._apply
+        self._apply.on()
 
     def off(self) -> None:
         self._looking = False
-        _take_away(self._apply)
+        self._apply.off()
         for splice in self._splices.values():
             splice.off()
 

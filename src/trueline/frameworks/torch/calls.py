@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from trueline.frameworks import keys
+from trueline.frameworks.switch import Laid
 from trueline.frameworks.torch import flatten, gate
 from trueline.frameworks.torch.fast import fast_looks
 from trueline.frameworks.torch.graph import ACCUMULATE
@@ -129,20 +130,9 @@ def _agrees(calls: Any, state: int, top: Any = None) -> bool:
 def quick_registration(calls: Any) -> Callable[[], None]:
     """Lets hooks of ours be registered at nodes without a handle for each, which takes longer than all the rest of it;
     gives what undoes that."""
-    kind: Any = torch.autograd.Function
-    _registering.append(None)
-    kind._register_hook = calls.registrar
-
-    def undo() -> None:
-        _registering.pop()
-        if not _registering and "_register_hook" in vars(kind):
-            del kind._register_hook  # torch's own is inherited
-
-    return undo
-
-
-_registering: list[None] = []
-"""One for each observer that has asked for it."""
+    laid = Laid(torch.autograd.Function, "_register_hook", calls.registrar)  # torch's own is inherited
+    laid.on()
+    return laid.off
 
 
 def recorder_for(watch: Watch, calls: Any, **constants: Any) -> Any:
