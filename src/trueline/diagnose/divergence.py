@@ -22,6 +22,7 @@ from trueline.diagnose.confirm import Trial
 from trueline.diagnose.finding import FREEDOM, LOOSE_HALF, LOOSE_SINGLE, SKETCH, Divergence, present, some, this_many
 from trueline.diagnose.joints import Region
 from trueline.diagnose.observables import Observable
+from trueline.diagnose.recognition import FEWEST
 from trueline.diagnose.sources import Sources
 from trueline.diagnose.tracked import parting_of_graphs
 from trueline.diagnose.updating import Update, Updates, common_factor
@@ -32,8 +33,6 @@ from trueline.store.columns import NONE
 _JOINTS = 4000
 """So many joints are looked at; by then something has gone wrong."""
 _EQUAL = 1e-5
-_FEWEST = 8
-"""Fewer numbers than this may be laid beside others that mean something else."""
 _AGAIN = 32
 """So many places in a row at which the two do not agree again, and they have parted."""
 
@@ -96,7 +95,7 @@ class Divergences(Sources):
         if found.trial is None or not found.trial.proves_another:
             return False
         pair = NONE if found.leaf == NONE else int(self.table.pair[found.leaf])
-        return pair == NONE or int(self.table.measured["count"][pair]) >= _FEWEST
+        return pair == NONE or int(self.table.measured["count"][pair]) >= FEWEST
 
     def _of_graphs(self, found: Divergence) -> Divergence | None:
         """What differs from the backward on is told by the value of which one side alone keeps a graph, where there is

@@ -15,7 +15,7 @@ import numpy as np
 from trueline.numerics.layout import sketch_distance
 from trueline.store.trace import Trace
 
-_FEWEST = 8
+FEWEST = 8
 """Of fewer numbers than this, unrelated values may be alike."""
 _EXACT = 1e-6
 """How near integers and flags must be."""
@@ -65,6 +65,6 @@ class Recognised:
         known = self.tokens[0].get(left, self.tokens[1].get(right, left))
         self.tokens[0].setdefault(left, known)
         self.tokens[1].setdefault(right, known)
-        if int(row["count"]) >= _FEWEST and row["minimum"] != row["maximum"]:
+        if int(row["count"]) >= FEWEST and row["minimum"] != row["maximum"]:
             self.telling[0].add(left)
             self.telling[1].add(right)

@@ -27,6 +27,7 @@ from trueline.diagnose.finding import (
 from trueline.diagnose.gradients import Gradients
 from trueline.diagnose.joints import Region
 from trueline.diagnose.narrowing import narrowed
+from trueline.diagnose.recognition import FEWEST
 from trueline.ops.facts import Kind, facts_of
 from trueline.records import Phase
 from trueline.store.columns import NONE
@@ -37,7 +38,6 @@ _ROUNDED = 0.25
 """No dtype is so coarse that rounding to it once takes a value so far: what is further apart is another value."""
 _NEARER = 16.0
 """By what factor they must be nearer to each other then than where they parted."""
-_FEWEST = 8
 _AGREE_SINGLE, _AGREE_HALF = 64.0, 6.0
 """Roundings within which two programs that parted agree again."""
 
@@ -80,7 +80,7 @@ class Regions(Gradients):
         """Notes where two that parted hold the same again, to the last bit. A few numbers may be alike by chance, or be
         made of nothing but a shape."""
         measured = self.table.measured[int(self.table.pair[leaf])]
-        if measured["count"] < _FEWEST or not measured["rms"] or not self.table.tensor_at(leaf).roundoff:
+        if measured["count"] < FEWEST or not measured["rms"] or not self.table.tensor_at(leaf).roundoff:
             return
         region = self.joints.region(leaf)
         if any(self.joints.touches_given_up(side, region) for side in (0, 1)):
