@@ -120,11 +120,14 @@ class Watcher(Protocol):
 Bits = np.ndarray[Any, Any]
 """Elements as they lie in memory: an array of the storage type of their dtype (bfloat16 as uint16), in C order."""
 
-Mode = Literal["candidate", "honest", "honest steps", "honest fused", "gold", "wide"]
+Mode = Literal["candidate", "honest", "honest steps", "honest fused", "gold", "wide", "apart"]
 """``candidate``: on the Target, with its overrides. ``honest``: the same dtypes on the reference device. ``honest
 steps``: the same as a composition of its steps, each rounded; ``honest fused``: the same with what fused kernels round
 (see ``Executor.other_ways``). ``gold``: in float64 on the reference device, from the same rounded inputs. ``wide``: a
-gold for what is float64 itself, with more digits than float64."""
+gold for what is float64 itself, with more digits than float64. ``apart``: a gold for narrower types that is computed by
+none of the framework's own kernels."""
+
+GOLDS: tuple[Mode, ...] = ("gold", "wide", "apart")
 
 
 class ArrayIn(NamedTuple):

@@ -17,7 +17,7 @@ import torch
 
 from trueline.cases import Case, Outcome, Status, Target
 from trueline.errors import UsageError
-from trueline.frameworks.base import ArrayIn, ArrayOut, Executed, Inputs, Mode
+from trueline.frameworks.base import GOLDS, ArrayIn, ArrayOut, Executed, Inputs, Mode
 from trueline.frameworks.execution import Backward, Execution, Strides
 from trueline.frameworks.overrides import OwnOperators, load_overrides
 from trueline.frameworks.rounding import is_defined_by_dtype, settled, widened
@@ -45,7 +45,8 @@ _SEEDS = 2**63 - 1
 class Job:
     """How a Case is run: the function, where, and in which arithmetic. ``foreign`` says that the function is not
     torch's own, so that nothing is known of what it does to its arguments; ``way`` is the mode of another honest way
-    than torch's, and ``target`` the device of the Target, whose defaults hold for all."""
+    than torch's, and ``target`` the device of the Target, whose defaults hold for all. ``apart`` says that longdouble is
+there for another implementation, not for its digits."""
 
     function: Callable[..., Any]
     setting: Setting
@@ -53,6 +54,7 @@ class Job:
     foreign: bool = False
     way: Mode | None = None
     target: str = "cpu"
+    apart: bool = False
 
 
 class TorchExecutor:
@@ -81,7 +83,7 @@ class TorchExecutor:
         """Runs a Case once. ``watch`` are paths of arguments to be given back as outputs whatever happened to them:
         what an honest run changed."""
         inputs = self.rounded(case, inputs)
-        if mode in ("gold", "wide") and is_defined_by_dtype(case):
+        if mode in GOLDS and is_defined_by_dtype(case):
             return widened(self._run(case, inputs, self._job(case, "honest"), watch))
         return self._run(case, inputs, self._job(case, mode), watch)
 
@@ -93,10 +95,11 @@ class TorchExecutor:
     def _job(self, case: Case, mode: Mode) -> Job:
         foreign = self._overrides.get(case.api) if mode == "candidate" else None
         device = self._device if mode == "candidate" else self._reference
-        setting = Setting(device, wide=mode in ("gold", "wide"))
+        setting = Setting(device, wide=mode in GOLDS)
         way = mode if mode in ("honest steps", "honest fused") else None
         function = foreign or resolve(case.api, self._own)
-        return Job(function, setting, mode == "wide", foreign is not None, way, self._device.type)
+        longdouble = mode in ("wide", "apart")
+        return Job(function, setting, longdouble, foreign is not None, way, self._device.type, mode == "apart")
 
     def _run(self, case: Case, inputs: Inputs, job: Job, watch: Collection[str]) -> Executed:
         return TorchExecution(case, inputs, job, "" if self.target.dtype else case.autocast).execute(watch)
@@ -127,7 +130,12 @@ class TorchExecution(Execution):
             yield
 
     def digits(self) -> AbstractContextManager[None]:
-        return wide_arithmetic() if self._job.longdouble else super().digits()
+        return self._wide() if self._job.longdouble else super().digits()
+
+    @contextmanager
+    def _wide(self) -> Iterator[None]:
+        with super().digits(), wide_arithmetic(apart=self._job.apart):
+            yield
 
     def enter(self, path: str, array: ArrayIn, strides: Strides, requires_grad: bool) -> torch.Tensor:
         setting = self._job.setting
