@@ -237,6 +237,9 @@ def _compute(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         return _made_by_torch(plan, _whole_numbers(plan, function, args, kwargs))
     if plan.computed is None:
         return _decompose(function, args, kwargs)
+    if plan.view and not plan.written and not isinstance(args[0], Wide):
+        # A wide view of it would be a copy, and what is written there would be lost.
+        raise NoWideGold(f"aten.{plan.name}", "it looks at memory that is not wide")
     node = torch._C._current_autograd_node()
     if node is not None:
         args = constants.restored(node, args)
