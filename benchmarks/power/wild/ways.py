@@ -43,7 +43,9 @@ def outer_products(one: Tensor, other: Tensor) -> Tensor:
 
 
 def strassen_product(one: Tensor, other: Tensor) -> Tensor:
-    if any(size % 2 or size == 0 for size in (*one.shape, *other.shape)):
+    if any(size % 2 or size == 0 for size in (*one.shape, *other.shape)) or not bool(one.isfinite().all()):
+        return one @ other
+    if not bool(other.isfinite().all()):
         return one @ other
     (a, b), (c, d) = (row.chunk(2, 1) for row in one.chunk(2, 0))
     (e, f), (g, h) = (row.chunk(2, 1) for row in other.chunk(2, 0))
@@ -75,9 +77,12 @@ def numbers(value: Any, many: int) -> tuple[int, ...]:
 
 
 def plain_convolution(value: Tensor, weight: Tensor, padding: Any, dims: int) -> bool:
-    """Whether it is a batch of floating numbers with something to compute and padding in numbers."""
+    """Whether it is a batch of finite numbers with something to compute and padding in numbers: transforms would spread
+    a NaN over the whole plane, so what is not finite is left to the operator."""
     whole = value.numel() > 0 and weight.numel() > 0 and value.is_floating_point()
-    return whole and value.dim() == dims + 2 and not isinstance(padding, str)
+    if not whole or not bool(value.isfinite().all()) or not bool(weight.isfinite().all()):
+        return False
+    return value.dim() == dims + 2 and not isinstance(padding, str)
 
 
 def padded(value: Tensor, padding: tuple[int, ...]) -> Tensor:
@@ -106,10 +111,12 @@ def conv_by_offsets(
     """The product of all channels for one place of the filter after another."""
     wide = padded(value, padding)
     filters = weight.shape[2:]
-    size = [(n - d * (k - 1) - 1) // s + 1 for n, d, k, s in zip(wide.shape[2:], dilation, filters, stride, strict=True)]
+    reach = [d * (k - 1) + 1 for d, k in zip(dilation, filters, strict=True)]
+    size = [(n - r) // s + 1 for n, r, s in zip(wide.shape[2:], reach, stride, strict=True)]
     total: Any = 0.0
     for place in itertools.product(*(range(one) for one in filters)):
-        window = [slice(p * d, p * d + (n - 1) * s + 1, s) for p, d, n, s in zip(place, dilation, size, stride, strict=True)]
+        starts = [p * d for p, d in zip(place, dilation, strict=True)]
+        window = [slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, size, stride, strict=True)]
         part = wide[(slice(None), slice(None), *window)].reshape(value.shape[0], groups, -1, *size)
         each = weight[(slice(None), slice(None), *place)].reshape(groups, weight.shape[0] // groups, -1)
         total = total + torch.einsum("goc,bgc...->bgo...", each, part)
@@ -146,6 +153,11 @@ def winograd_2d(value: Tensor, weight: Tensor, bias: Any, padding: Any) -> Tenso
 
 
 # attention
+
+
+def all_finite(*given: Tensor) -> bool:
+    """Whether there is something in each, and nothing infinite or NaN."""
+    return all(one.numel() > 0 and bool(one.isfinite().all()) for one in given)
 
 
 def mask_of(query: Tensor, key: Tensor, given: Tensor | None, causal: bool) -> Tensor:

@@ -309,7 +309,8 @@ def hardswish_by_clamp(input, inplace=False):
 )
 @widened
 def lerp_two_products(input, end, weight):
-    return (1 - weight) * input + weight * end
+    result = (1 - weight) * input + weight * end
+    return result if bool(result.isfinite().all()) else torch.lerp(input, end, weight)
 
 
 @honest(

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from benchmarks.power.wild.bounds import absolute, element, normwise
 from benchmarks.power.wild.declare import FUNCTIONAL, call, honest, widened
 from benchmarks.power.wild.ways import (
+    all_finite,
     blocked_product,
     conv_by_fft,
     conv_by_offsets,
@@ -257,7 +258,7 @@ def conv_transpose1d_spread(input, weight, bias=None, stride=1, padding=0, outpu
 def sdpa_flash_base_two(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ):
-    if dropout_p or enable_gqa or key.shape[-2] == 0 or query.numel() == 0:
+    if dropout_p or enable_gqa or not all_finite(query, key, value):
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )

@@ -243,7 +243,7 @@ def hypot_scaled(input, other):
     def value(x, y):
         x, y = torch.broadcast_tensors(x.abs(), y.abs())
         top, low = torch.fmax(x, y), torch.fmin(x, y)
-        usual = (top > 0) & top.isfinite() & low.isfinite()
+        usual = (top > 0) & top.isfinite() & low.isfinite() & ~x.isnan() & ~y.isnan()
         safe = torch.where(usual, top, torch.ones_like(top))
         ratio = torch.where(usual, low / safe, torch.zeros_like(low))
         return torch.where(usual, safe * torch.sqrt(1 + ratio * ratio), torch.hypot(x, y))

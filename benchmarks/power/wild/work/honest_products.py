@@ -7,6 +7,7 @@ from benchmarks.power.wild.bounds import absolute, element, normwise
 from benchmarks.power.wild.declare import FUNCTIONAL, call, honest, in_single, widened
 from benchmarks.power.wild.parts import with_gradient
 from benchmarks.power.wild.ways import (
+    all_finite,
     bf16_products,
     blocked_product,
     conv_by_fft,
@@ -268,7 +269,7 @@ def conv1d_as_one_row(input, weight, bias=None, stride=1, padding=0, dilation=1,
 )
 @widened
 def sdpa_flash(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    if dropout_p or enable_gqa or key.shape[-2] == 0 or query.numel() == 0:
+    if dropout_p or enable_gqa or not all_finite(query, key, value):
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
@@ -289,7 +290,7 @@ def sdpa_flash(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False
 def sdpa_recomputed_gradient(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ):
-    same = query.shape[:-2] == key.shape[:-2] == value.shape[:-2] and query.numel() and key.numel()
+    same = query.shape[:-2] == key.shape[:-2] == value.shape[:-2] and all_finite(query, key, value)
     if dropout_p or enable_gqa or attn_mask is not None or not same:
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
