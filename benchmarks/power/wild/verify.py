@@ -408,6 +408,5 @@ def _told(kernel: Kernel) -> int:
     return len(said)
 
 
-
 if __name__ == "__main__":
     raise SystemExit(main())
