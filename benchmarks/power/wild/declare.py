@@ -21,7 +21,21 @@ from benchmarks.odd_programs.halves import half_of
 from benchmarks.power.recipes import ALL, BRAIN, HALF, LOW, SINGLE, Arguments, Draw, call
 from benchmarks.power.wild.bounds import Bound, element, of_gradient
 
-__all__ = ["ALL", "BRAIN", "FUNCTIONAL", "HALF", "LOW", "SINGLE", "Maker", "call", "honest", "widened", "wrong"]
+__all__ = [
+    "ALL",
+    "BRAIN",
+    "FUNCTIONAL",
+    "HALF",
+    "LOW",
+    "SINGLE",
+    "Maker",
+    "call",
+    "edges",
+    "honest",
+    "in_single",
+    "widened",
+    "wrong",
+]
 
 FUNCTIONAL = "torch.nn.functional"
 BREACHES = (
@@ -185,6 +199,30 @@ def widened(function: Function) -> Function:
         return _changed(function(*args, **kwargs), torch.float32, kind)
 
     return computed
+
+
+def in_single(usual: Function) -> Callable[[Function], Function]:
+    """For what is good to float32 only: other kinds of numbers are left to the operator itself."""
+
+    def decorated(function: Function) -> Function:
+        inner = widened(function)
+
+        @functools.wraps(function)
+        def computed(*args: Any, **kwargs: Any) -> Any:
+            if any(one.dtype not in ALL for one in _tensors((args, kwargs))):
+                return usual(*args, **kwargs)
+            return inner(*args, **kwargs)
+
+        return computed
+
+    return decorated
+
+
+def edges(d: Maker) -> Arguments:
+    """Zeros, the infinities, NaN, the largest and the smallest; torch's own gradients overflow there."""
+    kind = torch.finfo(d.dtype)
+    odd = (0.0, -0.0, float("inf"), -float("inf"), float("nan"), kind.max, kind.tiny, kind.tiny / 4, -kind.tiny)
+    return call(d.buffer(d.of(*odd)))
 
 
 def _tensors(given: Any) -> list[Tensor]:

@@ -113,6 +113,7 @@ def apart(found: Tensor, usual: Tensor, exact: Tensor, dtype: torch.dtype) -> bo
         return not torch.equal(found, usual.to(found.dtype) if usual.shape == found.shape else found + 1)
     if found.is_complex():
         return apart(torch.view_as_real(found), torch.view_as_real(usual), torch.view_as_real(exact), dtype)
+    dtype = found.dtype
     found, usual, exact = found.detach().double(), usual.detach().double(), exact.detach().double()
     exact = torch.where(exact.abs() > torch.finfo(dtype).max, usual, exact)  # overflows to infinity in torch as well
     plain = found.isfinite() & usual.isfinite() & exact.isfinite()
@@ -273,11 +274,44 @@ def is_broken(kernel: Kernel, dtype: torch.dtype) -> tuple[bool, set[str]]:
 # honest kernels
 
 
+def odd(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
+    """The same arguments with a NaN, an infinity, in strided memory, without dimensions, with nothing in them."""
+    given = [one for one in leaves((arguments.args, arguments.kwargs)) if one.is_floating_point()]
+    if not given or not given[0].numel():
+        return
+    first = given[0]
+
+    def with_first(changed: Tensor) -> Arguments:
+        return Arguments(*mapped((arguments.args, arguments.kwargs), lambda one: changed if one is first else one))
+
+    for word, value in (("NaN", float("nan")), ("infinity", float("inf"))):
+        changed = first.clone().reshape(-1)
+        changed[changed.numel() // 2] = value
+        yield f"with {word}", with_first(Maker.buffer(changed.reshape(first.shape)))
+    strided = torch.stack([first, first + 1], -1)[..., 0]
+    yield "in strided memory", with_first(strided)
+    if len(leaves((arguments.args, arguments.kwargs))) == 1:
+        yield "without dimensions", with_first(first.reshape(-1)[0].clone())
+        yield "with nothing in front", with_first(first.narrow(0, 0, 0).clone() if first.dim() else first)
+        yield "with nothing at the end", with_first(first.narrow(-1, 0, 0).clone() if first.dim() else first)
+
+
 def beyond(kernel: Kernel, number: int, dtype: torch.dtype) -> Iterator[str]:
-    """Where an honest kernel leaves its bound, or breaks the contract."""
-    operator, arguments = operator_of(kernel.api), drawn(kernel, number, dtype)
-    found = performed(kernel.function, prepared(arguments))
+    """Where an honest kernel leaves its bound, or breaks the contract, on an input or on an odd form of it."""
+    arguments = drawn(kernel, number, dtype)
+    yield from _beyond(kernel, arguments, dtype)
+    if dtype == torch.float32:
+        for word, changed in odd(arguments):
+            for text in _beyond(kernel, changed, dtype, odd=True):
+                yield f"{word}: {text}"
+
+
+def _beyond(kernel: Kernel, arguments: Arguments, dtype: torch.dtype, odd: bool = False) -> Iterator[str]:
+    operator = operator_of(kernel.api)
     usual = performed(operator, prepared(arguments))
+    if usual.error and odd:
+        return
+    found = performed(kernel.function, prepared(arguments))
     exact = performed(operator, prepared(arguments, double=True), rounded=dtype)
     if usual.error or found.error:
         yield f"raises: {usual.error or found.error}"
@@ -318,16 +352,15 @@ def _outside(
         if not torch.equal(one, usual):
             yield f"{word} differs"
         return
-    exact, found = exact.detach().double(), one.detach().double()
-    odd = ~(exact.isfinite() & usual.isfinite())
-    if not torch.equal(found[odd].nan_to_num(7.0), usual.detach().double()[odd].nan_to_num(7.0)):
-        yield f"{word}: NaN or infinity where torch has another"
+    exact, found, usual = (tensor.detach().double() for tensor in (exact, one, usual))
     given = (arguments.args, arguments.kwargs)
-    double = Arguments(*mapped(given, lambda one: one.double() if one.is_floating_point() else one))
+    double = Arguments(*mapped(given, lambda leaf: leaf.double() if leaf.is_floating_point() else leaf))
     allowed = bound.allowed(exact, double, operator, place, dtype)
-    over = ((found - exact).abs() / allowed)[~odd]
-    if over.numel() and not bool((over <= 1).all()):
-        yield f"{word} is {float(over.max()):.3g} times its bound"
+    off = (found - exact).abs()
+    same = [(found == other) | (found.isnan() & other.isnan()) for other in (exact, usual)]
+    fails = ~(same[0] | same[1] | (off <= allowed))
+    if bool(fails.any()):
+        yield f"{word} is {float((off / allowed)[fails].max()):.3g} times its bound"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -373,7 +406,6 @@ def _told(kernel: Kernel) -> int:
     for text in said:
         print(f"{kernel.half} {kernel.name}, {text}", file=sys.stderr)
     return len(said)
-
 
 
 if __name__ == "__main__":

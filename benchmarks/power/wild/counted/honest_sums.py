@@ -60,7 +60,7 @@ def mean_sequential(input, dim=None, keepdim=False, *, dtype=None):
     "Higham 2002, (4.6), and one rounding more",
     lambda d: call(d.normal(1000)),
     lambda d: call(d.normal(7, 65), -1),
-    bound=absolute(lambda a: 4 + math.log2(a.args[0].numel())),
+    bound=absolute(lambda a: 4 + math.log2(1 + a.args[0].numel())),
 )
 def mean_divides_first(input, dim=None, keepdim=False, *, dtype=None):
     return reduced(torch.mean, lambda rows: pairwise_sum(rows / rows.shape[-1]), input, dim, keepdim, dtype)
@@ -75,6 +75,8 @@ def mean_divides_first(input, dim=None, keepdim=False, *, dtype=None):
     bound=absolute(lambda a: 3 * a.args[0].numel()),
 )
 def mean_running(input, dim=None, keepdim=False, *, dtype=None):
+    if input.is_floating_point() and not bool(input.isfinite().all()):
+        return torch.mean(input, dim, keepdim, dtype=dtype)
     return reduced(torch.mean, lambda rows: streamed_moments(rows)[0], input, dim, keepdim, dtype)
 
 

@@ -39,7 +39,7 @@ def sum_sequential(input, dim=None, keepdim=False, *, dtype=None):
     lambda d: call(d.normal(1000)),
     lambda d: call(d.normal(7, 65), -1),
     lambda d: call(d.normal(3, 5, 4), (0, 1)),
-    bound=absolute(lambda a: 2 + math.log2(a.args[0].numel())),
+    bound=absolute(lambda a: 2 + math.log2(1 + a.args[0].numel())),
 )
 def sum_pairwise(input, dim=None, keepdim=False, *, dtype=None):
     return reduced(torch.sum, pairwise_sum, input, dim, keepdim, dtype)
@@ -141,7 +141,7 @@ def prod_as_tree(input, dim=None, keepdim=False, *, dtype=None):
     "log2(n) additions an element: log2(n) u of the sum of absolute values",
     lambda d: call(d.normal(300), 0),
     lambda d: call(d.normal(5, 129), 1),
-    bound=absolute(lambda a: 2 + math.log2(a.args[0].numel())),
+    bound=absolute(lambda a: 2 + math.log2(1 + a.args[0].numel())),
 )
 @widened
 def cumsum_scanned(input, dim, *, dtype=None):
