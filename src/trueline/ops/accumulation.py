@@ -176,7 +176,7 @@ _SINGLE_DIGITS = 24
 _TWO_PASSES = frozenset("var std var_mean std_mean".split())
 """What the first sum lost is lost in each term of the second."""
 _SUMS_AGAIN = frozenset(
-    "var std var_mean std_mean norm logsumexp softmax log_softmax layer_norm rms_norm group_norm batch_norm "
+    "prod cumprod var std var_mean std_mean norm logsumexp softmax log_softmax layer_norm rms_norm group_norm batch_norm "
     "instance_norm".split()
 )
 """The gradient of each element has the sums of the forward in it, or sums of its own over the same elements."""

@@ -45,6 +45,8 @@ _ALWAYS_VIEWS = frozenset(
 _OWN_MEMORY = frozenset("clone cat stack repeat flip roll index_select gather where tril triu masked_fill".split())
 """Of those that only move elements, the ones whose results are new tensors always. The others may give an argument, or
 look at its memory, where that is as good: ``reshape``, ``contiguous``, ``to``."""
+_MAY_LOOK = (Kind.MOVE, Kind.REDUCTION, Kind.RANDOM, Kind.COLLECTIVE, Kind.UNDEFINED)
+"""What may give an argument, or a look at its memory, where it has nothing to do: a sum of one, a dropout that is off."""
 _LAYOUTS = frozenset("contiguous clone zeros_like ones_like full_like empty_like rand_like randn_like".split())
 """Their strides are part of what they promise."""
 
@@ -389,8 +391,7 @@ class _Comparison:
             yield f"a new tensor, where {expected.alias} must be changed in place and returned"
         if part == _OUTPUT and name in _ALWAYS_VIEWS and expected.view and not found.view:
             yield f"a copy, where the result must be a view of {expected.view}"
-        alone = math.prod(found.shape) == 1  # one number: a sum of one, looked at where it lies
-        if part == _OUTPUT and found.view and not (expected.view or found.alias or alone) and self._makes_new(name):
+        if part == _OUTPUT and found.view and not (expected.view or found.alias) and self._makes_new(name):
             yield f"shares its memory with {found.view}, where the result must be a new tensor"
         if part == _OUTPUT and name in _LAYOUTS and _steps(found) != _steps(expected) and found.shape == expected.shape:
             yield f"strides {list(found.strides)} instead of {list(expected.strides)}"
@@ -399,7 +400,7 @@ class _Comparison:
 
     def _makes_new(self, name: str) -> bool:
         kind = facts_of(self._case.api).kind
-        return name in _OWN_MEMORY or kind not in (Kind.MOVE, Kind.RANDOM, Kind.COLLECTIVE, Kind.UNDEFINED)
+        return name in _OWN_MEMORY or kind not in _MAY_LOOK
 
     def _is_expected(self, part: str, path: str) -> bool:
         array = _arrays(self._expected, part).get(path)
