@@ -24,8 +24,8 @@ from trueline.replay.inputs import inputs_for
 Arrays = Mapping[str, ArrayOut]
 
 STALE = 0.05
-"""Of the size of a result. Narrow types round by a hundredth of it at most; what belongs to other values is off by about
-as much as it is large."""
+"""Of the size of a result. Narrow types round by a hundredth of it at most; what belongs to other values is off by
+about as much as it is large."""
 LUCK = 16.0
 """Times the error of the first call that the others may have: their values are of the same kind."""
 _ONE_IN = 8
@@ -34,7 +34,9 @@ _MOST_ELEMENTS = 1 << 20
 _OTHER_SEED = 0x5EED
 
 
-def state_evidence(case: Case, target: Target, machine: Executor, inputs: Inputs, honest: Executed) -> Iterator[Evidence]:
+def state_evidence(
+    case: Case, target: Target, machine: Executor, inputs: Inputs, honest: Executed
+) -> Iterator[Evidence]:
     """Evidence of what a candidate kept; nothing where nothing was."""
     again = _again(case, target, machine, inputs)
     if again is None:

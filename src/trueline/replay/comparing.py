@@ -46,7 +46,7 @@ _OWN_MEMORY = frozenset("clone cat stack repeat flip roll index_select gather wh
 """Of those that only move elements, the ones whose results are new tensors always. The others may give an argument, or
 look at its memory, where that is as good: ``reshape``, ``contiguous``, ``to``."""
 _MAY_LOOK = (Kind.MOVE, Kind.REDUCTION, Kind.RANDOM, Kind.COLLECTIVE, Kind.UNDEFINED)
-"""What may give an argument, or a look at its memory, where it has nothing to do: a sum of one, a dropout that is off."""
+"""What may give an argument, or a look at it, where it has nothing to do: a sum of one, a dropout that is off."""
 _LAYOUTS = frozenset("contiguous clone zeros_like ones_like full_like empty_like rand_like randn_like".split())
 """Their strides are part of what they promise."""
 
@@ -389,6 +389,8 @@ class _Comparison:
             yield f"device {found.device} instead of {device}"
         if part == _OUTPUT and expected.alias and found.alias != expected.alias:
             yield f"a new tensor, where {expected.alias} must be changed in place and returned"
+        if part == _OUTPUT and found.alias and not expected.alias:
+            yield f"{found.alias} itself, changed, where the result must be a new tensor"
         if part == _OUTPUT and name in _ALWAYS_VIEWS and expected.view and not found.view:
             yield f"a copy, where the result must be a view of {expected.view}"
         if part == _OUTPUT and found.view and not (expected.view or found.alias) and self._makes_new(name):

@@ -24,7 +24,7 @@ Arrays = Mapping[str, ArrayOut]
 
 
 def called_again(execution: TorchExecution, other: Mapping[str, ArrayIn]) -> Again | None:
-    """The call of an execution, made three times; None where other values cannot be written where the first ones lie."""
+    """The call of an execution, made three times; None where other values cannot be written where the first lie."""
     with warnings.catch_warnings(), execution.arithmetic():
         warnings.simplefilter("ignore")
         args, kwargs = execution.arguments()
