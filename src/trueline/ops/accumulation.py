@@ -195,9 +195,9 @@ _TRANSFORMED = frozenset("conv conv_transpose1d conv_transpose2d conv_transpose3
 
 def norm_counts(api: str, digits: int, *, gradient: bool) -> float:
     """The share of a result's root mean square below which its elements are known no better than at that size; 0.0
-    where each is known by itself. What is computed through a transform (Winograd's, Fourier's) is off by roundings of
-    the whole. Where a mean is subtracted, the mean has been rounded, also for those elements that are next to it. Narrow
-    types are computed in float32, whose roundings of the whole are far below their own."""
+    where each is known by itself. A transform (Winograd's, Fourier's) is off by roundings of the whole. Where a mean
+    is subtracted, the mean has been rounded, also for those elements that are next to it. Narrow types are computed
+    in float32, whose roundings of the whole are far below their own."""
     name = canonical(api)
     if digits < _SINGLE_DIGITS:
         return 0.0

@@ -137,7 +137,7 @@ def _distance(found: ArrayOut | None, wanted: ArrayOut) -> float:
         return 0.0
     if dtype_named(wanted.dtype).is_exact:
         return float(np.mean(found.bits != wanted.bits))
-    ours, theirs = (numbers(ArrayIn(one.bits, one.dtype)) for one in (found, wanted))
+    ours, theirs = numbers(ArrayIn(found.bits, found.dtype)), numbers(ArrayIn(wanted.bits, wanted.dtype))
     finite = np.isfinite(ours) & np.isfinite(theirs)
     odd = ~finite & ~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
     if not finite.any():
