@@ -155,7 +155,8 @@ def execute_case(
         moved = cache(_Moved(case, inputs, judge, working, mode, _changed(honest), options).golds)
     doubtful = not ways and any(not dtype_named(a.dtype).is_exact for a in inputs.tensors.values())
     again = partial(_nudged, case, inputs, judge, _changed(honest)) if doubtful else None
-    return Executions(inputs, candidate, honest, gold, target.device, wide, crossed, moved, again, kept, mode == "apart")
+    found = Executions(inputs, candidate, honest, gold, target.device, wide, crossed, moved, again, kept)
+    return replace(found, apart=mode == "apart")
 
 
 def _both(
