@@ -57,7 +57,7 @@ class Divergences(Sources):
             if not self._matters(found):
                 spare = spare or found
                 continue
-            self._partings.meet(found)
+            self._partings.meet(found, self._way_to(found))
             met += 1
             if found.certain or self._partings.in_a_row > _AGAIN:
                 pending = self._partings.first
@@ -96,6 +96,18 @@ class Divergences(Sources):
             return False
         pair = NONE if found.leaf == NONE else int(self.table.pair[found.leaf])
         return pair == NONE or int(self.table.measured["count"][pair]) >= FEWEST
+
+    def _way_to(self, found: Divergence) -> Region | None:
+        """What lies behind a place at which the two part; behind the gradient of a parameter, what it was summed from.
+        None where nobody knows."""
+        if found.leaf != NONE:
+            return self.joints.region(found.leaf)
+        for one in found.items:
+            if one.both:
+                left, right = self._parts_of(one)
+                here, there = self.observables.values(one)
+                return self.joints.region_of_all((left or [here], right or [there]), self._row_at(one.when))
+        return None
 
     def _of_graphs(self, found: Divergence) -> Divergence | None:
         """What differs from the backward on is told by the value of which one side alone keeps a graph, where there is

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from trueline.compare.graph import ValueGraph
 from trueline.diagnose.finding import Divergence
 from trueline.diagnose.joints import Joints, Region
 from trueline.store.columns import NONE
 
 
+def _none() -> tuple[set[int], set[int]]:
+    return set(), set()
+
+
 @dataclass(slots=True)
 class _Parting:
     found: Divergence
-    calls: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
+    calls: tuple[set[int], set[int]] = field(default_factory=_none)
     """The calls of each side that were laid side by side, and that are no counterparts after all."""
+    fresh: tuple[set[int], set[int]] = field(default_factory=_none)
+    """Those of them that were met since the two last agreed."""
+    right: tuple[set[int], set[int]] = field(default_factory=_none)
+    """What these calls gave that is the same on both sides: it was never apart, so it agrees with nothing again."""
     open: bool = True
     leans: bool = False
 
@@ -44,16 +53,17 @@ class Partings:
 
     def behind(self, region: Region) -> Divergence | None:
         """The first of those through whose calls a region goes."""
-        parting = next((one for one in self._all if _meets(one, region)), None)
+        parting = next((one for one in self._all if self._meets(one, region)), None)
         return None if parting is None else parting.found
 
-    def meet(self, found: Divergence) -> Divergence:
-        """Notes that the two part; gives the place at which they did first on the way to this one."""
-        region = None if found.leaf == NONE else self._joints.region(found.leaf)
-        known = [] if region is None else [one for one in self._all if _meets(one, region)]
+    def meet(self, found: Divergence, region: Region | None) -> Divergence:
+        """Notes that the two part, with what lies behind it; gives the place at which they did first on the way."""
+        known = [] if region is None else [one for one in self._all if self._meets(one, region)]
         parting = known[0] if known else _Parting(found)
         if not known:
             self._all.append(parting)
+        if not parting.open:
+            parting.fresh = _none()
         parting.open = True
         parting.leans |= found.leans
         alignment = self._joints.table.alignment
@@ -61,14 +71,50 @@ class Partings:
             for side, column in enumerate((alignment.reference, alignment.candidate)):
                 if column[row] != NONE:
                     parting.calls[side].add(int(column[row]))
+                    parting.fresh[side].add(int(column[row]))
+                parting.right[side].update(self._joints.given_equal(side, row))
         return parting.found
 
-    def agree(self, region: Region) -> None:
-        """Notes that the two agree again behind a region."""
+    def agree(self, region: Region, replayed: float | None = None) -> None:
+        """Notes that the two agree again behind a region: they are near each other, or ``replayed`` showed that it
+        computes the same of what it begins with, which is no more than so far apart where it agrees."""
         self.in_a_row = 0
         for one in self._all:
-            one.open = one.open and not _meets(one, region)
+            if one.open and self._meets(one, region) and (replayed is None or not self._arrives(one, region, replayed)):
+                one.open = False
+
+    def _meets(self, parting: _Parting, region: Region) -> bool:
+        """Whether a region goes through the calls of a parting, by more than what was right there all along."""
+        for side, graph in enumerate(self._joints.graphs):
+            calls = set(region.sides[side].calls)
+            wanted = calls & parting.calls[side]
+            if wanted and _leads_to(graph, region.ends[side], calls, parting.right[side], wanted):
+                return True
+        return False
+
+    def _arrives(self, parting: _Parting, region: Region, within: float) -> bool:
+        """Whether a region begins with what differs for the sake of a parting: then what it computes says nothing."""
+        for side, graph in enumerate(self._joints.graphs):
+            for value, apart in region.apart[side].items():
+                if apart > within and not self._joints.joined(side, value):
+                    if not parting.fresh[side].isdisjoint(graph.all_behind([value])):
+                        return True
+        return False
 
 
-def _meets(parting: _Parting, region: Region) -> bool:
-    return any(not calls.isdisjoint(side.calls) for calls, side in zip(parting.calls, region.sides, strict=True))
+def _leads_to(graph: ValueGraph, ends: list[int], calls: set[int], right: set[int], wanted: set[int]) -> bool:
+    """Whether some values were made by a call that is wanted, through some calls, and not by what was right."""
+    waiting, seen = list(ends), set(right)
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        position = graph.maker(value)
+        if position == NONE:
+            waiting += graph.parts_of(value)
+        elif position in wanted:
+            return True
+        elif position in calls:
+            waiting += graph.given(position)
+    return False

@@ -107,8 +107,9 @@ class Regions(Gradients):
         if (agrees and trial is None) or (trial is not None and not trial.guilty):
             self._joined_again += 1
             # What arrives may differ for the same reason: being nearer than that shows nothing.
-            if trial is not None or distance <= max((TIGHT_HALF if unit > 1e-4 else TIGHT_SINGLE) * unit, SKETCH):
-                self._partings.agree(region)
+            near = max((TIGHT_HALF if unit > 1e-4 else TIGHT_SINGLE) * unit, SKETCH)
+            if trial is not None or distance <= near:
+                self._partings.agree(region, near if distance > near else None)
             return None
         return replace(self._as_divergence(region, distance, allowed, trial), leans=leans)
 
