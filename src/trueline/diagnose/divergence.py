@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from trueline.compare import Match
+from trueline.diagnose.adding import Added
 from trueline.diagnose.confirm import Trial
 from trueline.diagnose.finding import FREEDOM, LOOSE_HALF, LOOSE_SINGLE, SKETCH, Divergence, present, some, this_many
 from trueline.diagnose.joints import Region
@@ -70,7 +71,8 @@ class Divergences(Sources):
                 heapq.heappush(waiting, (when, self._number, one))
         else:
             parted = self._partings.first
-        if pending is not None and pending.other_size and self._loose_but_for_sizes():
+        sizes = pending is not None and pending.other_size and self._partings.leaning is None
+        if sizes and self._loose_but_for_sizes():
             parted, pending = None, None
         if pending is not None:
             return self._of_graphs(pending) or self._of_lonely(pending) or pending
@@ -387,6 +389,9 @@ class Divergences(Sources):
         if not found and not self.table.across:  # what the optimizer keeps for the next step
             states = Updates(self.observables).states_of_step(step)
             found, what = [one for one in states if not one.explained], "made"
+            if not found:
+                added = Added(self.observables, self.joints.graphs).of_step(step)
+                found, what = [one for one in added if not one.explained], "updated"
         if not found:
             return None
         worst = max(found, key=lambda one: one.distance)

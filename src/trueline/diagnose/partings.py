@@ -6,6 +6,7 @@ attention is written otherwise is such a place. What is looked for is the first 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from trueline.compare.graph import ValueGraph
@@ -29,6 +30,8 @@ class _Parting:
     """What these calls gave that is the same on both sides: it was never apart, so it agrees with nothing again."""
     open: bool = True
     leans: bool = False
+    shift: float = math.inf
+    """How far apart the two were at least wherever they were seen to differ for its sake, since they last agreed."""
 
 
 class Partings:
@@ -51,10 +54,10 @@ class Partings:
         """The first behind which the two have not agreed again, and differ in one direction."""
         return next((one.found for one in self._all if one.open and one.leans), None)
 
-    def behind(self, region: Region) -> Divergence | None:
-        """The first of those through whose calls a region goes."""
+    def behind(self, region: Region) -> tuple[Divergence | None, float]:
+        """The first of those through whose calls a region goes, and how far apart the two were at least behind it."""
         parting = next((one for one in self._all if self._meets(one, region)), None)
-        return None if parting is None else parting.found
+        return (None, math.inf) if parting is None else (parting.found, parting.shift)
 
     def meet(self, found: Divergence, region: Region | None) -> Divergence:
         """Notes that the two part, with what lies behind it; gives the place at which they did first on the way."""
@@ -63,9 +66,10 @@ class Partings:
         if not known:
             self._all.append(parting)
         if not parting.open:
-            parting.fresh = _none()
+            parting.fresh, parting.shift = _none(), math.inf
         parting.open = True
         parting.leans |= found.leans
+        parting.shift = min(parting.shift, found.shift)
         alignment = self._joints.table.alignment
         for row in [found.row, *self._joints.backward_rows(found.row)]:
             for side, column in enumerate((alignment.reference, alignment.candidate)):
@@ -96,9 +100,9 @@ class Partings:
         """Whether a region begins with what differs for the sake of a parting: then what it computes says nothing."""
         for side, graph in enumerate(self._joints.graphs):
             for value, apart in region.apart[side].items():
-                if apart > within and not self._joints.joined(side, value):
-                    if not parting.fresh[side].isdisjoint(graph.all_behind([value])):
-                        return True
+                doubtful = apart > within and not self._joints.joined(side, value)
+                if doubtful and not parting.fresh[side].isdisjoint(graph.all_behind([value])):
+                    return True
         return False
 
 
