@@ -58,7 +58,14 @@ class Divergences(Sources):
             if not self._matters(found):
                 spare = spare or found
                 continue
-            self._partings.meet(found, self._way_to(found))
+            way = self._way_to(found)
+            if self._choices.explains(found, way):
+                self._note_choice()
+                for when, one in self._given_up(found):
+                    self._number += 1
+                    heapq.heappush(waiting, (when, self._number, one))
+                continue
+            self._partings.meet(found, way)
             met += 1
             if found.certain or self._partings.in_a_row > _AGAIN:
                 pending = self._partings.first

@@ -125,16 +125,6 @@ class Gradients(Worth):
                         value = graph.before_change(value)
         return found
 
-    def _parts_of(self, one: Observable) -> tuple[list[int], list[int]]:
-        """From which values of each side the gradient of a parameter was summed: those that left the calls which used
-        it. Nothing for all else that is given away."""
-        begin = self.observables.by_name.get(("parameter", one.model, one.name, one.step))
-        found: tuple[list[int], list[int]] = ([], [])
-        for side, graph in enumerate(self.joints.graphs):
-            if one.kind == "gradient" and begin is not None and begin.both:
-                found[side].extend(part for part, _ in graph.gradients_of(self.observables.value(side, begin), 1 << 60))
-        return found
-
     def _gradients(self, one: Observable) -> float | None:
         """How far apart the parts are that a parameter's gradient was summed from, relative to the sum; None where they
         cannot be laid side by side."""

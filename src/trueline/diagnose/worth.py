@@ -189,11 +189,38 @@ class Worth(Footing):
                 found.append(one)
         return found
 
+    def _note_choice(self) -> None:
+        if (told := self._choices.told()) not in self.notes:
+            self.notes.append(told)
+
+    def _follows_choice(self, one: Observable, distance: float) -> bool:
+        """Whether what differs follows from a choice between what is level; where it has nothing in common any more,
+        nobody can say whether something else is wrong as well."""
+        here, there = self._parts_of(one)
+        left, right = self.observables.values(one)
+        if not self._choices.follows((here or [left], there or [right])):
+            return False
+        self._note_choice()
+        self.explained[self.observables.items.index(one)] = "follows from a choice between what is level"
+        if distance > BELIEVED_HALF:
+            self.undecided = f"{self._choices.told()}, too much to say whether anything else is wrong"
+        return True
+
+    def _parts_of(self, one: Observable) -> tuple[list[int], list[int]]:
+        """From which values of each side the gradient of a parameter was summed: those that left the calls which used
+        it. Nothing for all else that is given away."""
+        begin = self.observables.by_name.get(("parameter", one.model, one.name, one.step))
+        found: tuple[list[int], list[int]] = ([], [])
+        for side, graph in enumerate(self.joints.graphs):
+            if one.kind == "gradient" and begin is not None and begin.both:
+                found[side].extend(part for part, _ in graph.gradients_of(self.observables.value(side, begin), 1 << 60))
+        return found
+
     def _is_noise(self, one: Observable, distance: float, unit: float) -> bool:
         """Whether what differs cancels, so that nothing but rounding is left of it."""
         if one.kind == "gradient" and self._cancels(one, distance, unit):
             return True
-        return self._vanishes(one) or self._cancelled(one, unit)
+        return self._vanishes(one) or self._cancelled(one, unit) or self._follows_choice(one, distance)
 
     def _vanishes(self, one: Observable) -> bool:
         """Whether one call made it on both sides, was found right, and was given nearly the same: then it is the sum in
