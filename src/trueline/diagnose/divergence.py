@@ -297,15 +297,14 @@ class Divergences(Sources):
         region = self.joints.region_of(values, row)
         made = [self.joints.graphs[side].maker(value) for side, value in enumerate(values)]
         if NONE in made and not any(side.calls for side in region.sides):
-            return self._unmade(one, place, region, distance, unit)
-        found = self._judge_region(region, values, distance, unit)
-        if found is not None:
+            found = self._unmade(one, place, distance, unit)
+        elif (found := self._judge_region(region, values, distance, unit)) is not None:
             found.names, found.items, found.step, found.certain = (one.name,), (one,), one.step, True
-            return found
-        self.explained[place] = "both sides compute the same, and differ by rounding"
-        return None
+        else:
+            self.explained[place] = "both sides compute the same, and differ by rounding"
+        return None if found is None or self._follows_choice(one, distance) else found
 
-    def _unmade(self, one: Observable, place: int, region: Region, distance: float, unit: float) -> Divergence | None:
+    def _unmade(self, one: Observable, place: int, distance: float, unit: float) -> Divergence | None:
         """Something given away that no recorded call made as it is: a gradient that was summed up, or changed where
         nobody saw it."""
         parts = self._gradients(one)
