@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import types
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cache
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from trueline.frameworks import keys
+from trueline.frameworks import depth, keys
 from trueline.frameworks.switch import Laid
 from trueline.frameworks.torch import flatten, gate
 from trueline.frameworks.torch.fast import fast_looks
@@ -51,7 +52,10 @@ def _load() -> Any:
             flatten.flatten_other,
             OrderedDict,
             torch.autograd.Function._register_hook,  # type: ignore[attr-defined]
+            types.FunctionType,
+            depth.Called,
         )
+        calls.count_frames(*depth.place(), depth.C_CALL)
         _open_doors(calls)
         return calls
     except (ImportError, AttributeError, TypeError):
