@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from trueline.compare import Match
+from trueline.diagnose.adding import Added
 from trueline.diagnose.confirm import Trial
 from trueline.diagnose.finding import FREEDOM, LOOSE_HALF, LOOSE_SINGLE, SKETCH, Divergence, present, some, this_many
 from trueline.diagnose.joints import Region
@@ -57,7 +58,14 @@ class Divergences(Sources):
             if not self._matters(found):
                 spare = spare or found
                 continue
-            self._partings.meet(found)
+            way = self._way_to(found)
+            if self._choices.explains(found, way):
+                self._note_choice()
+                for when, one in self._given_up(found):
+                    self._number += 1
+                    heapq.heappush(waiting, (when, self._number, one))
+                continue
+            self._partings.meet(found, way)
             met += 1
             if found.certain or self._partings.in_a_row > _AGAIN:
                 pending = self._partings.first
@@ -70,7 +78,8 @@ class Divergences(Sources):
                 heapq.heappush(waiting, (when, self._number, one))
         else:
             parted = self._partings.first
-        if pending is not None and pending.other_size and self._loose_but_for_sizes():
+        sizes = pending is not None and pending.other_size and self._partings.leaning is None
+        if sizes and self._loose_but_for_sizes():
             parted, pending = None, None
         if pending is not None:
             return self._of_graphs(pending) or self._of_lonely(pending) or pending
@@ -96,6 +105,18 @@ class Divergences(Sources):
             return False
         pair = NONE if found.leaf == NONE else int(self.table.pair[found.leaf])
         return pair == NONE or int(self.table.measured["count"][pair]) >= FEWEST
+
+    def _way_to(self, found: Divergence) -> Region | None:
+        """What lies behind a place at which the two part; behind the gradient of a parameter, what it was summed from.
+        None where nobody knows."""
+        if found.leaf != NONE:
+            return self.joints.region(found.leaf)
+        for one in found.items:
+            if one.both:
+                left, right = self._parts_of(one)
+                here, there = self.observables.values(one)
+                return self.joints.region_of_all((left or [here], right or [there]), self._row_at(one.when))
+        return None
 
     def _of_graphs(self, found: Divergence) -> Divergence | None:
         """What differs from the backward on is told by the value of which one side alone keeps a graph, where there is
@@ -375,6 +396,9 @@ class Divergences(Sources):
         if not found and not self.table.across:  # what the optimizer keeps for the next step
             states = Updates(self.observables).states_of_step(step)
             found, what = [one for one in states if not one.explained], "made"
+            if not found:
+                added = Added(self.observables, self.joints.graphs).of_step(step)
+                found, what = [one for one in added if not one.explained], "updated"
         if not found:
             return None
         worst = max(found, key=lambda one: one.distance)

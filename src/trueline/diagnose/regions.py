@@ -73,8 +73,9 @@ class Regions(Gradients):
             return coarser
         if again is None or not any(self.joints.touches_given_up(side, region) for side in (0, 1)):
             return None if near else self._judge_region(region, self.joints.values(leaf), distance, unit)
-        again = self._partings.behind(region) or again
-        return self._joins_again(again, region, distance, unit, estimated=bool(measured["estimated"]))
+        first, shift = self._partings.behind(region)
+        again, shift = (again, again.shift) if first is None else (first, shift)
+        return self._joins_again(again, shift, region, distance, unit, estimated=bool(measured["estimated"]))
 
     def _equal_again(self, leaf: int) -> None:
         """Notes where two that parted hold the same again, to the last bit. A few numbers may be alike by chance, or be
@@ -88,9 +89,10 @@ class Regions(Gradients):
             self._partings.agree(region)
 
     def _joins_again(
-        self, again: Divergence, region: Region, distance: float, unit: float, *, estimated: bool
+        self, again: Divergence, shift: float, region: Region, distance: float, unit: float, *, estimated: bool
     ) -> Divergence | None:
-        """Whether the two agree again behind a place where they parted; None where they do."""
+        """Whether the two agree again behind a place where they parted, and were so far apart at least; None where they
+        do, or where rounding may hide that they do not."""
         allowed = (_AGREE_HALF if unit > 1e-4 else _AGREE_SINGLE) * unit + FREEDOM * region.arrives
         allowed = max(allowed, SKETCH if estimated else 0.0)
         if math.isfinite(again.shift):
@@ -104,11 +106,14 @@ class Regions(Gradients):
             trial = None
         leans = self._is_one_sided(region, distance, unit)
         agrees = distance <= allowed and not leans and not self._drowns(region.leaf, distance)
+        if agrees and trial is None and distance > shift / _NEARER:
+            return None  # nothing shows that it is gone: what they differed by may lie below this rounding
         if (agrees and trial is None) or (trial is not None and not trial.guilty):
             self._joined_again += 1
             # What arrives may differ for the same reason: being nearer than that shows nothing.
-            if trial is not None or distance <= max((TIGHT_HALF if unit > 1e-4 else TIGHT_SINGLE) * unit, SKETCH):
-                self._partings.agree(region)
+            near = max((TIGHT_HALF if unit > 1e-4 else TIGHT_SINGLE) * unit, SKETCH)
+            if trial is not None or distance <= near:
+                self._partings.agree(region, near if distance > near else None)
             return None
         return replace(self._as_divergence(region, distance, allowed, trial), leans=leans)
 
