@@ -154,17 +154,17 @@ class IncomingCalls:
             number, tensor.dtype = self._files[file]
             return number
         if tensor.fetch is not None:
-            content = found.of(tensor, tensor.fetch)
-            tensor.dtype = content.dtype.name  # what lies there counts, not what the dump says
-            if content.remark:
-                self.remarks[content.remark] += 1
-            self.bytes_seen += content.array.nbytes
-            likeness = _likeness(tensor, content.row, ("digest", int(content.row["digest"])))
+            kept = found.of(tensor, tensor.fetch)
+            tensor.dtype = kept.dtype.name  # what lies there counts, not what the dump says
+            if kept.remark:
+                self.remarks[kept.remark] += 1
+            self.bytes_seen += kept.array.nbytes
+            likeness = _likeness(tensor, kept.row, ("digest", int(kept.row["digest"])))
             number, fresh = self._number(likeness)
             if fresh:
-                batch.keep(number, content.row, content.array, tensor)
-                self.stored += content.array.nbytes
-            if file is not None and not content.remark:
+                batch.keep(number, kept.row, kept.array, tensor)
+                self.stored += kept.array.nbytes
+            if file is not None and not kept.remark:
                 self._files[file] = number, tensor.dtype
             return number
         digest = _digest_of(tensor.checksum)
