@@ -189,16 +189,16 @@ RUN_PADDLE = {
     "own": ["-m", "trueline", "exec", "calls", "--target", "paddle:cpu/float32", "--out", "own"],
 }  # fmt: skip
 REPLAYED = [[*RUN_PADDLE["door"][:-5], word, "-dtype", dtype, "-mode", "acc"]
-            for word, dtype in (("fp32", "FP32"), ("bf16", "BF16"))]  # fmt: skip
+            for word, dtype in (("fp32", "FP32"), ("fp64", "FP64"))]  # fmt: skip
 DIRECT = {
-    "door": ["-m", "trueline.compat", "acc_direct_cmp", "-gpu", "fp32", "-gpu", "bf16", "-o", "door"],
+    "door": ["-m", "trueline.compat", "acc_direct_cmp", "-gpu", "fp32", "-gpu", "fp64", "-o", "door"],
     "own": ["-c", """
 import trueline
 from trueline.report.apex_csv import write_apex_csv
 from pathlib import Path
-with trueline.compare("fp32/run", "bf16/run") as report:
+with trueline.compare("fp32/run", "fp64/run") as report:
     report.verdict
-with trueline.compare("fp32/run", "bf16/run", standard="apex") as report:
+with trueline.compare("fp32/run", "fp64/run", standard="apex") as report:
     Path("own").mkdir()
     write_apex_csv(report, Path("own"), "now")
 """],
