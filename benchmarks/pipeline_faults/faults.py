@@ -1,5 +1,5 @@
-"""Faults that people met between a training, its export and its use, each with a report in which somebody told of it, or
-of the one that is nearest to it.
+"""Faults that people met between a training, its export and its use, each with a report in which somebody told of it,
+or of the one that is nearest to it.
 
 They were written down, and divided by hash into a half to work with and one that is only counted, before the checks
 were changed for them. A fault changes one thing of a ``Way`` in one stage; ``needs`` says of which projects it can be.
@@ -43,7 +43,7 @@ class Fault:
 
     def fits(self, name: str, project: Project) -> bool:
         wanted = {"": True, "pictures": project.pictures, "norm": name in ("resnet", "mobilenet", "saturated"),
-                  "transformer": name in ("vit", "bert")}  # fmt: skip
+                  "transformer": name in ("vit", "bert"), "mode": name != "vit"}  # fmt: skip
         return wanted[self.needs]
 
 
@@ -230,7 +230,7 @@ FAULTS: Mapping[str, Fault] = {
         "LabForComputationalVision/bias_free_denoising/issues/3", "export", _changed(_statistics_lost), "norm"),
     "running statistics moved by a look": Fault(
         "pytorch/vision/issues/2079", "export", _loading(_moved_statistics), "norm"),
-    "training mode in the export": Fault("fxia22/pointnet.pytorch/pull/19", "export", _loading(_training)),
+    "training mode in the export": Fault("fxia22/pointnet.pytorch/pull/19", "export", _loading(_training), "mode"),
     "weights through half precision": Fault("NVIDIA/TensorRT/issues/1787", "export", _changed(_through_half)),
     "another epsilon": Fault("PaddlePaddle/Paddle/issues/42917", "export", _loading(_wider_norms)),
     "a sigmoid in the export alone": Fault("RangiLyu/nanodet/issues/478", "export", _behind(torch.sigmoid)),

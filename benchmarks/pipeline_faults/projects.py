@@ -1,5 +1,6 @@
 """The projects: small models of the transformers library with random weights, as a project would train, export and use
-them. ``saturated`` is a classifier whose softmax says one class and nothing else, as after a training that was too short."""
+them. ``saturated`` is a classifier whose softmax says one class and nothing else, as after a training that was too
+short."""
 
 from __future__ import annotations
 
@@ -40,13 +41,16 @@ def _words(seed: int) -> np.ndarray[Any, Any]:
 
 
 def _settled(model: torch.nn.Module) -> torch.nn.Module:
-    """Running statistics as after a training: not those of a model that has seen nothing."""
-    for name, buffer in model.named_buffers():
-        if name.endswith("running_mean"):
-            buffer.normal_(0.0, 0.2)
-        elif name.endswith("running_var"):
-            buffer.uniform_(0.5, 2.0)
-    return model
+    """Running statistics as after a training: those of what went through."""
+    model.train()
+    for seed in range(4):
+        model(torch.as_tensor(_prepared(_pictures(100 + seed))))
+    for one in model.modules():
+        if isinstance(one, torch.nn.BatchNorm2d):
+            one.momentum = 0.5
+    for seed in range(4):
+        model(torch.as_tensor(_prepared(_pictures(200 + seed))))
+    return model.eval()
 
 
 def _resnet() -> torch.nn.Module:

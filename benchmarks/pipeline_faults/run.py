@@ -73,7 +73,8 @@ class Chain:
         found: list[NumberFinding] = []
         for place in range(1, len(self.runs)):
             node = Stage("check", StageKind.CHECK, check=CheckKind.NEIGHBOURS)
-            options = {"earlier": tuple(self.runs[:place]), "readers": readers}
+            followers = [str(run.stage.kind) for run in self.runs[place + 1 :]]
+            options = {"earlier": tuple(self.runs[:place]), "readers": readers, "followers": followers}
             found += check_stage(node, self.runs[place - 1], self.runs[place], options)
         return found
 
