@@ -156,7 +156,10 @@ class Runner:
         assert candidate is not None, "a check starts when its candidate is done"
         earlier = self._earlier(candidate.stage)
         reference = self._reference(stage, earlier)
-        return request_of(stage, reference, candidate, earlier, self._siblings(candidate.stage), self.plan.options)
+        followers = sorted({str(one.kind) for one in self.plan.stages if candidate.stage.name in one.after
+                            and one.kind is not StageKind.CHECK})  # fmt: skip
+        options = {**self.plan.options, "followers": followers}
+        return request_of(stage, reference, candidate, earlier, self._siblings(candidate.stage), options)
 
     def _siblings(self, candidate: Stage) -> list[StageRun]:
         """The other stages of the same kind that were run; of inferences, which may be hundreds, those of the chain."""
