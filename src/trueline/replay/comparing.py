@@ -25,6 +25,7 @@ from trueline.numerics.narrow import narrow
 from trueline.numerics.yardstick import Flags
 from trueline.ops.accumulation import gradient_terms, roundings_of, steps_of_position, terms_of
 from trueline.ops.equivalence import rule_for, same_gauge
+from trueline.ops.facts import Kind, facts_of
 from trueline.ops.freedoms import has_slope_at_nan, is_decided_by_inputs, may_differ_in_form
 from trueline.ops.names import canonical
 from trueline.replay.forms import Form, gold_of, numbers
@@ -41,6 +42,12 @@ _ALWAYS_VIEWS = frozenset(
 )
 """Their results share the memory of their argument: who writes to one writes to the other."""
 
+_OWN_MEMORY = frozenset("clone cat stack repeat flip roll index_select gather where tril triu masked_fill".split())
+"""Of those that only move elements, the ones whose results are new tensors always. The others may give an argument, or
+look at its memory, where that is as good: ``reshape``, ``contiguous``, ``to``."""
+_LAYOUTS = frozenset("contiguous clone zeros_like ones_like full_like empty_like rand_like randn_like".split())
+"""Their strides are part of what they promise."""
+
 _FEW = 4096
 """Elements up to which numpy is quicker than a kernel that finds out much more."""
 _OUTPUT, _GRADIENT = "output", "gradient"
@@ -52,6 +59,7 @@ def evidence_of(
     """The evidence of every output and gradient. The candidate has returned. ``thorough`` asks for golds of moved
     inputs also where a result is right beyond doubt without them."""
     comparison = _Comparison(case, executions, predecessors, thorough)
+    yield from comparison.conduct()
     faults = list(comparison.faults(_OUTPUT))
     if rule_for(case.api) is None or faults:
         found = [*faults, *comparison.plain(_OUTPUT, {fault.path for fault in faults})]
@@ -119,6 +127,17 @@ class _Comparison:
                 yield self._looked_at(part, path, replace(theirs, bits=np.zeros_like(theirs.bits)))
             elif problem := self._problem(part, theirs, ours, wider=bool(free)):
                 yield Evidence(part, path, array.dtype, array.shape, structure=problem)
+
+    def conduct(self) -> Iterator[Evidence]:
+        """What the call did that its results do not show."""
+        ours, theirs = self._all.candidate.conduct, self._all.honest.conduct
+        if ours is None or theirs is None or self._all.crossed:
+            return
+        problems = ["leaves gradients switched the other way"] if ours.switches and not theirs.switches else []
+        if ours.draws and not theirs.draws:
+            problems.append("changes the state of the random numbers, which this operator does not draw")
+        if problems:
+            yield Evidence(_OUTPUT, "call", "bool", (), structure="; ".join(problems))
 
     def _is_left_out(self, ours: ArrayOut | None, theirs: ArrayOut) -> bool:
         """Whether a gradient is missing that is zero everywhere. One framework gives zeros where the other gives none:
@@ -360,6 +379,16 @@ class _Comparison:
             yield f"a new tensor, where {expected.alias} must be changed in place and returned"
         if part == _OUTPUT and name in _ALWAYS_VIEWS and expected.view and not found.view:
             yield f"a copy, where the result must be a view of {expected.view}"
+        if part == _OUTPUT and found.view and not (expected.view or found.alias) and self._makes_new(name):
+            yield f"shares its memory with {found.view}, where the result must be a new tensor"
+        if part == _OUTPUT and name in _LAYOUTS and _steps(found) != _steps(expected) and found.shape == expected.shape:
+            yield f"strides {list(found.strides)} instead of {list(expected.strides)}"
+        if part == _OUTPUT and found.tracked and not expected.tracked and self._all.honest.returned:
+            yield "asks for a gradient, where none can come back"
+
+    def _makes_new(self, name: str) -> bool:
+        kind = facts_of(self._case.api).kind
+        return name in _OWN_MEMORY or kind not in (Kind.MOVE, Kind.RANDOM, Kind.COLLECTIVE, Kind.UNDEFINED)
 
     def _is_expected(self, part: str, path: str) -> bool:
         array = _arrays(self._expected, part).get(path)
@@ -383,6 +412,13 @@ class _Comparison:
 
 def _arrays(executed: Executed, part: str) -> Arrays:
     return executed.outputs if part == _OUTPUT else executed.gradients
+
+
+def _steps(array: ArrayOut) -> list[int]:
+    """The strides that say anything."""
+    if 0 in array.shape:
+        return []
+    return [stride for stride, size in zip(array.strides, array.shape, strict=True) if size > 1]
 
 
 def _digits(array: ArrayOut) -> int:

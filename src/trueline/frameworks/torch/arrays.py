@@ -108,4 +108,5 @@ def leave(value: Any, alias: str = "", *, shared: bool = False) -> ArrayOut:
 
         high, low = narrow(value)
         return ArrayOut(np.array(high, order="C"), name, shape, strides, device, note, alias, np.array(low, order="C"))
-    return ArrayOut(bits_of(value, shared=shared), name, shape, strides, device, note, alias)
+    bits, tracked = bits_of(value, shared=shared), value.requires_grad
+    return ArrayOut(bits, name, shape, strides, device, note, alias, tracked=tracked)
