@@ -8,6 +8,7 @@ checkpoint, an export its model, after it was started.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from trueline.pipeline.checking import answers_in, request_of
 from trueline.pipeline.graph import Graph
 from trueline.pipeline.keeping import keep_operators
 from trueline.pipeline.naming import name_operators
+from trueline.pipeline.plan_checks import MOST_SIBLINGS
 from trueline.pipeline.processes import Ended, Running, status_of
 from trueline.pipeline.resume import Memory, files_named, stage_before
 from trueline.pipeline.starting import LOG_FILE, PROBE_FOLDER, Starter
@@ -162,16 +164,17 @@ class Runner:
         return request_of(stage, reference, candidate, earlier, self._siblings(candidate.stage), options)
 
     def _siblings(self, candidate: Stage) -> list[StageRun]:
-        """The other stages of the same kind that were run; of inferences, which may be hundreds, those of the chain."""
-        others = [
+        """The first other stages of the same kind that were run; of inferences those of the chain."""
+        others = (
             stage
             for stage in self.plan.stages
             if stage.kind is candidate.kind
             and stage.name != candidate.name
             and (stage.kind is not StageKind.INFER or stage.chain == candidate.chain)
-        ]
+        )
         seen = (self._seen(stage) for stage in others)
-        return [run for run in seen if run is not None and run.result.status is StageStatus.DONE]
+        done = (run for run in seen if run is not None and run.result.status is StageStatus.DONE)
+        return list(itertools.islice(done, MOST_SIBLINGS))
 
     def _earlier(self, candidate: Stage) -> list[StageRun]:
         """The stages of the same chain before one, that were run."""
@@ -274,6 +277,8 @@ class Runner:
         if status in (StageStatus.FAILED, StageStatus.CRASHED, StageStatus.UNSUPPORTED):
             last = _last_words(self.stage_folder(stage.name) / LOG_FILE)
             reason = ": ".join(part for part in (reason, last) if part)
+        if status is StageStatus.CRASHED and ended.left:
+            reason += f"; it left {ended.left} processes behind, which were ended"
         if status is StageStatus.DONE and (missing := self._missing(stage, job.marker)):
             return StageStatus.FAILED, missing
         return status, f"{reason} ({stage.timeout:g} s)" if status is StageStatus.TIMED_OUT else reason
