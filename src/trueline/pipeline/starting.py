@@ -122,6 +122,7 @@ class Starter:
         place = json.dumps([python, dict(command.environment)], sort_keys=True)
         worker = self._workers.get(place)
         if worker is None or not worker.usable:
+            self._retired += [] if worker is None else [worker]  # it has died, and is to be buried
             preload = tuple(self._warm or ())
             worker = WarmWorker(
                 python, preload=preload, cwd=self.project, environment=command.environment, **_WAYS[self._way]
