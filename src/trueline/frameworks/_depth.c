@@ -152,9 +152,9 @@ static PyObject *enter_door(PyObject *object, PyObject *args, PyObject *kwargs)
         return NULL;
     PyObject *handler = self->handler;
     Py_INCREF(handler);
-    depth_give(DEPTH_ROOM);
+    depth_begin_room();
     PyObject *result = PyObject_CallFunctionObjArgs(handler, original, args, kwargs, NULL);
-    depth_give(-DEPTH_ROOM);
+    depth_end_room();
     Py_DECREF(handler);
     Py_DECREF(original);
     return result;
@@ -244,12 +244,12 @@ static PyObject *asked_with(PyObject *object, PyObject *args, PyObject *kwargs)
     if (left == NULL)
         return NULL;
     Py_INCREF(handler);
-    depth_give(DEPTH_ROOM);
+    depth_begin_room();
     PyObject *first = PyTuple_Pack(1, left);
     PyObject *all = first == NULL ? NULL : PySequence_Concat(first, args);
     if (all != NULL)
         result = PyObject_Call(handler, all, kwargs);
-    depth_give(-DEPTH_ROOM);
+    depth_end_room();
     Py_DECREF(handler);
     Py_DECREF(left);
     Py_XDECREF(first);
@@ -322,11 +322,11 @@ static PyObject *left(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    return PyLong_FromLongLong(depth_left() + depth_place.c_call); /* as the caller has it */
+    return PyLong_FromLongLong(depth_left() + depth_c_call()); /* as the caller has it */
 }
 
 static PyMethodDef METHODS[] = {
-    {"prepare", prepare, METH_VARARGS, "prepare(offset, sign, c_call): where frames are counted"},
+    {"prepare", prepare, METH_VARARGS, "prepare(offset, sign, c_call, c_offset, into_python, function_type): where frames are counted"},
     {"left", left, METH_NOARGS, "left(): as depth.left"},
     {NULL, NULL, 0, NULL},
 };

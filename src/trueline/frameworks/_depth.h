@@ -9,45 +9,83 @@
 #include <stddef.h>
 #include <structmember.h>
 
-enum { DEPTH_ROOM = 200 }; /* depth.ROOM */
+/* From Python 3.12 on calls that take of C's stack are on a count of their own. Numbers of frames here have both: so many
+ * frames, and so many times DEPTH_C. */
+#define DEPTH_C (1LL << 32)
+
+enum { DEPTH_MOST = 200 }; /* depth.ROOM */
 
 static struct {
     Py_ssize_t offset; /* in bytes; 0 where nothing was found */
     int sign;          /* -1 where frames are counted up instead of down */
-    int c_call;        /* what the call of a C function counts for */
-} depth_place = {0, 1, 0};
+    int c_call;        /* what the call of a C function counts for, where all are on one count */
+    Py_ssize_t c_offset;
+    int into_python; /* what the call of a Python function from C takes of C's stack, and one from Python does not */
+} depth_place = {0, 1, 0, 0, 0};
 
-static inline int *depth_count(void)
+static PyTypeObject *depth_function_type = &PyBool_Type; /* of functions that are written in Python, when it is known */
+
+static inline int *depth_count(Py_ssize_t offset)
 {
-    return (int *)((char *)PyThreadState_Get() + depth_place.offset);
+    return (int *)((char *)PyThreadState_Get() + offset);
+}
+
+static inline int depth_frames_in(long long number)
+{
+    return (int)(unsigned int)(number & 0xffffffffLL);
+}
+
+static inline int depth_c_in(long long number)
+{
+    return (int)((number - depth_frames_in(number)) / DEPTH_C);
 }
 
 /* So many frames are left; larger is more, where zero lies depends on the version of Python. */
 static inline long long depth_left(void)
 {
-    return depth_place.offset ? (long long)depth_place.sign * *depth_count() : 0;
+    long long left = depth_place.offset ? (long long)depth_place.sign * *depth_count(depth_place.offset) : 0;
+    return depth_place.c_offset ? left + DEPTH_C * *depth_count(depth_place.c_offset) : left;
 }
 
-static inline void depth_give(long long frames)
+static inline void depth_give(long long number)
 {
     if (depth_place.offset)
-        *depth_count() += depth_place.sign * (int)frames;
+        *depth_count(depth_place.offset) += depth_place.sign * depth_frames_in(number);
+    if (depth_place.c_offset)
+        *depth_count(depth_place.c_offset) += depth_c_in(number);
 }
 
-/* Gives what makes ``left`` frames be left, and says how many that were. */
-static inline long long depth_return_to(long long left)
+/* What the call of a C function counts for. */
+static inline long long depth_c_call(void)
 {
-    long long given = left - depth_left();
-    if (given < -2 * DEPTH_ROOM || given > 2 * DEPTH_ROOM) /* another stack than the one on which it was asked */
-        given = 0;
-    depth_give(given);
-    return given;
+    return depth_place.c_offset ? DEPTH_C : depth_place.c_call;
+}
+
+/* Gives our own work room. */
+static inline void depth_begin_room(void)
+{
+    depth_give(DEPTH_MOST + DEPTH_C * DEPTH_MOST);
+}
+
+static inline void depth_end_room(void)
+{
+    depth_give(-(DEPTH_MOST + DEPTH_C * DEPTH_MOST));
+}
+
+static inline int depth_within(int given)
+{
+    return given > 2 * DEPTH_MOST || given < -2 * DEPTH_MOST ? 0 : given; /* another stack than that on which it was asked */
 }
 
 /* Calls a function as from where ``left`` frames were left. */
 static inline PyObject *depth_call(long long left, PyObject *function, PyObject *args, PyObject *kwargs)
 {
-    long long given = depth_return_to(left);
+    long long missing = left - depth_left();
+    int frames = depth_within(depth_frames_in(missing)), c = depth_within(depth_c_in(missing));
+    if (PyObject_TypeCheck(function, depth_function_type))
+        c += depth_place.into_python;
+    long long given = frames + DEPTH_C * c;
+    depth_give(given);
     PyObject *result = PyObject_Call(function, args, kwargs);
     depth_give(-given);
     return result;
@@ -55,8 +93,8 @@ static inline PyObject *depth_call(long long left, PyObject *function, PyObject 
 
 static inline int depth_take_place(PyObject *arguments)
 {
-    return PyArg_ParseTuple(arguments, "nii:offset, sign, c_call", &depth_place.offset, &depth_place.sign,
-                            &depth_place.c_call)
+    return PyArg_ParseTuple(arguments, "niiniO!:place", &depth_place.offset, &depth_place.sign, &depth_place.c_call,
+                            &depth_place.c_offset, &depth_place.into_python, &PyType_Type, &depth_function_type)
                ? 0
                : -1;
 }

@@ -8,7 +8,8 @@ work is given some room of its own, so that it can be done where the program has
 
 Where in the state of a thread the count lies is found by looking for the number that moves by one with each frame, and
 tried out: Python itself says how deep it is when it is asked for a limit that is too low. Where nothing is found,
-nothing is given, and the frames count. Until Python 3.11 calls of C functions are on the same count.
+nothing is given, and the frames count. Until Python 3.11 calls of C functions are on the same count; 3.12 and 3.13 have
+another one for what takes of C's stack, which the C extension treats likewise.
 """
 
 from __future__ import annotations
@@ -103,8 +104,48 @@ def _extension() -> Any:
         extension = import_module("trueline.frameworks._depth")
     except ImportError:
         return None
-    extension.prepare(*place(), C_CALL)
+    extension.prepare(*place(), C_CALL, 0, 0, types.FunctionType)
+    c_offset = _place_of_c()
+    if c_offset:
+        extension.prepare(*place(), C_CALL, c_offset, _into_python(extension, c_offset), types.FunctionType)
     return extension
+
+
+def where() -> tuple[Any, ...]:
+    """What the C extensions need to know; only where there are any."""
+    c_offset = _place_of_c()
+    into_python = _into_python(_extension(), c_offset) if c_offset else 0
+    return *place(), C_CALL, c_offset, into_python, types.FunctionType
+
+
+@cache
+def _place_of_c() -> int:
+    """Where calls that take of C's stack are counted, in bytes; 0 where they are not, or are on the one count. It lies two
+    words behind the other; but what lies there must move with calls from C, and with no others."""
+    offset = place()[0] + 8
+    if C_CALL or not place()[0]:
+        return 0
+    steps = (0, 1, 2, 5)
+    for _ in range(2):  # what is called for the first time may take more
+        values = [_value_through_c(step, offset) for step in steps]
+    units = values[0] - values[1]
+    moves = units > 0 and [values[0] - value for value in values] == [units * step for step in steps]
+    stays = _value_in(0, offset // 4) == _value_in(7, offset // 4)
+    return offset if moves and stays else 0
+
+
+def _value_through_c(calls: int, offset: int) -> int:
+    """What is counted when so many calls have gone through C."""
+    if not calls:
+        return int(_count(offset).value)
+    return next(map(_value_through_c, (calls - 1,), (offset,)))
+
+
+@cache
+def _into_python(extension: Any, offset: int) -> int:
+    """What the call of a Python function from C takes."""
+    before = _count(offset).value
+    return int(before - extension.Called(lambda: _count(offset).value, extension.left())())
 
 
 class _Called:

@@ -306,11 +306,11 @@ static PyObject *treat(Api *self, long long left, Trait *trait, PyObject *functi
 static long long left_before(PyObject *function)
 {
     PyTypeObject *kind = Py_TYPE(function);
-    if ((PyObject *)kind == function_type)
+    if (kind == depth_function_type)
         return depth_left() + 2;
     if (PyType_GetFlags(kind) & Py_TPFLAGS_HEAPTYPE) /* an operator by its name: it has a ``__call__`` in Python */
-        return depth_left() + 1 + 2 * depth_place.c_call;
-    return depth_left() + depth_place.c_call;
+        return depth_left() + 1 + 2 * depth_c_call();
+    return depth_left() + depth_c_call();
 }
 
 static PyObject *api_torch_function(Api *self, PyObject *const *arguments, Py_ssize_t count)
@@ -321,12 +321,12 @@ static PyObject *api_torch_function(Api *self, PyObject *const *arguments, Py_ss
     }
     PyObject *function = arguments[0], *args = count > 2 ? arguments[2] : NULL, *result = NULL;
     long long left = left_before(function);
-    depth_give(DEPTH_ROOM);
+    depth_begin_room();
     PyObject *kwargs = count > 3 ? arguments[3] : Py_None, *trait = trait_of(self, function);
     args = args == NULL ? PyTuple_New(0) : PySequence_Tuple(args);
     if (trait != NULL && args != NULL)
         result = treat(self, left, (Trait *)trait, function, args, kwargs);
-    depth_give(-DEPTH_ROOM);
+    depth_end_room();
     Py_XDECREF(trait);
     Py_XDECREF(args);
     return result;
@@ -503,7 +503,7 @@ static PyObject *registrar(PyObject *module, PyObject *const *arguments, Py_ssiz
 static PyObject *prepare(PyObject *module, PyObject *arguments)
 {
     PyObject **fields[] = {&tensor_type,   &parameter_type, &size_type,    &dtype_type,   &format_type,  &tensor_key,
-                           &flatten_other, &ordered_dict,   &register_hook, &function_type, &called_type};
+                           &flatten_other, &ordered_dict,   &register_hook, &called_type};
     Py_ssize_t count = sizeof fields / sizeof *fields;
     (void)module;
     if (PyTuple_Size(arguments) != count) {
@@ -530,8 +530,8 @@ static PyObject *count_frames(PyObject *module, PyObject *arguments)
 static PyMethodDef METHODS[] = {
     {"prepare", prepare, METH_VARARGS,
      "prepare(tensor_type, parameter_type, size_type, dtype_type, format_type, tensor_key, flatten_other, ordered_dict,"
-     " register_hook, function_type, called_type)"},
-    {"count_frames", count_frames, METH_VARARGS, "count_frames(offset, sign, c_call): where frames are counted; see depth.py"},
+     " register_hook, called_type)"},
+    {"count_frames", count_frames, METH_VARARGS, "count_frames(*where): where frames are counted; see depth.py"},
     {"open_doors", open_doors, METH_VARARGS, "open_doors(*addresses): functions of torch; see calls.py"},
     {"ask_doors", ask_doors, METH_NOARGS, "ask_doors(): what they say; None where they are not open"},
     {"registrar", (PyCFunction)(void (*)(void))registrar, METH_FASTCALL,

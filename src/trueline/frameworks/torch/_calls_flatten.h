@@ -9,7 +9,7 @@
 #include "_calls_common.h"
 
 /* Held as long as the process lives, as torch is. */
-static PyObject *tensor_type, *parameter_type, *tensor_key, *flatten_other, *ordered_dict, *register_hook, *function_type;
+static PyObject *tensor_type, *parameter_type, *tensor_key, *flatten_other, *ordered_dict, *register_hook;
 static PyObject *called_type; /* of depth.py */
 
 /* A property of a tensor as torch knows it: a subclass may have laid code of its own over it. As unseen.told. */

@@ -907,14 +907,14 @@ static PyObject *light_hook_call(PyObject *object, PyObject *arguments, PyObject
         return NULL;
     Py_INCREF(self);
     Py_INCREF(recorder);
-    depth_give(DEPTH_ROOM);
+    depth_begin_room();
     int failed = begin_quiet(&quiet, recorder->no_torch_function) < 0;
     if (!failed) {
         failed = fire_light(self, gradients) < 0;
         failed = end_quiet(&quiet) < 0 || failed;
     }
     failed = failed && report_trouble(recorder->notebook) < 0;
-    depth_give(-DEPTH_ROOM);
+    depth_end_room();
     Py_DECREF(recorder);
     Py_DECREF(self);
     if (failed)

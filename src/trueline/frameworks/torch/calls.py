@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import types
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cache
@@ -52,10 +51,9 @@ def _load() -> Any:
             flatten.flatten_other,
             OrderedDict,
             torch.autograd.Function._register_hook,  # type: ignore[attr-defined]
-            types.FunctionType,
             depth.Called,
         )
-        calls.count_frames(*depth.place(), depth.C_CALL)
+        calls.count_frames(*depth.where())
         _open_doors(calls)
         return calls
     except (ImportError, AttributeError, TypeError):
