@@ -282,6 +282,7 @@ def odd(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
     first = given[0]
 
     def with_first(changed: Tensor) -> Arguments:
+        changed = changed if wants_gradient(first) else Maker.buffer(changed)
         return Arguments(*mapped((arguments.args, arguments.kwargs), lambda one: changed if one is first else one))
 
     for word, value in (("NaN", float("nan")), ("infinity", float("inf"))):

@@ -213,6 +213,7 @@ def asinh_by_log1p(input):
     "x over 1 + e^-x",
     "3 u",
     lambda d: call(d.normal(2000, std=3.0)),
+    edges,
     bound=element(12),
     gradient=normwise(60),
 )
@@ -234,6 +235,7 @@ def silu_by_division(input, inplace=False):
     "Mächler 2012; beyond the threshold the rest is below u",
     lambda d: call(d.normal(2000, std=5.0)),
     lambda d: call(d.normal(500), 2.0),
+    edges,
     bound=element(16),
     gradient=element(16),
 )
@@ -253,6 +255,7 @@ def softplus_by_log1p(input, beta=1, threshold=20):
     "x n/(n + 2) with n = e^x (e^x + 2)",
     "the closed form that YOLOv4's kernels use",
     lambda d: call(d.normal(2000, std=3.0)),
+    edges,
     bound=element(20),
     gradient=normwise(100),
 )
@@ -271,6 +274,7 @@ def mish_closed_form(input, inplace=False):
     "2 u",
     lambda d: call(d.normal(2000)),
     lambda d: call(d.normal(500), 0.7),
+    edges,
     bound=element(10),
     gradient=element(10),
 )
@@ -286,6 +290,7 @@ def elu_by_parts(input, alpha=1.0, inplace=False):
     "x clamp(x + 3, 0, 6) / 6",
     "three roundings",
     lambda d: call(d.normal(2000, std=2.0)),
+    edges,
     bound=absolute(12),
     gradient=normwise(20),
 )

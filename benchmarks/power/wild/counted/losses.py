@@ -131,18 +131,6 @@ def hinge_embedding_margin_one(input, target, margin=1.0, size_average=None, red
 
 
 @wrong(
-    f"{FUNCTIONAL}.softplus",
-    "special values",
-    "log(1 + exp(beta x)) without the threshold",
-    "KernelBench",
-    lambda d: call(d.of(100.0, 1.0)),
-)
-@widened
-def softplus_overflows(input, beta=1, threshold=20):
-    return torch.log(1 + torch.exp(input * beta)) / beta
-
-
-@wrong(
     f"{FUNCTIONAL}.softshrink",
     "special values",
     "NaN becomes 0",

@@ -202,19 +202,6 @@ def aminmax_forgets_keepdim(input, *, dim=None, keepdim=False):
 
 @wrong(
     "torch.cumsum",
-    "edge shape",
-    "the carry between blocks of 1,024 is forgotten",
-    "Triton scan",
-    lambda d: call(d.uniform(1030, low=0.5), 0),
-)
-def cumsum_without_carry(input, dim, *, dtype=None):
-    if input.dim() == 0 or input.shape[dim] <= 1024:
-        return torch.cumsum(input, dim, dtype=dtype)
-    return torch.cat([torch.cumsum(one, dim, dtype=dtype) for one in input.split(1024, dim)], dim)
-
-
-@wrong(
-    "torch.cumsum",
     "numerics",
     "accumulates in the low precision itself",
     "vendor backend",

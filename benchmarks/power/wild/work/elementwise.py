@@ -430,18 +430,6 @@ def xlogy_naive(input, other):
 
 
 @wrong(
-    "torch.lerp",
-    "numerics",
-    "start + w (end - start) also beyond a half",
-    "GLSL mix",
-    lambda d: call(d.of(3e8, 1.0) if d.dtype != torch.float16 else d.of(3e4, 1.0), d.of(1.0, 2.0), 1.0),
-    dtypes=(SINGLE,),
-)
-def lerp_one_formula(input, end, weight):
-    return input + weight * (end - input)
-
-
-@wrong(
     "torch.addcdiv",
     "special values",
     "1e-8 is added to the divisor",
@@ -480,18 +468,6 @@ def heaviside_of_half(input, values):
         if values.is_floating_point()
         else torch.heaviside(input, values)
     )
-
-
-@wrong(
-    "torch.exp2",
-    "numerics",
-    "ln 2 times x is rounded before the exponential",
-    "KernelBench",
-    lambda d: call(d.uniform(64, low=118.0, high=120.0)),
-    dtypes=(SINGLE, torch.bfloat16),
-)
-def exp2_by_rounded_product(input):
-    return torch.exp(input * math.log(2))
 
 
 @wrong(

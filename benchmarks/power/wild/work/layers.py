@@ -563,18 +563,6 @@ def softmax_always_last(input, dim=None, _stacklevel=3, dtype=None):
 
 
 @wrong(
-    f"{FUNCTIONAL}.log_softmax",
-    "special values",
-    "the logarithm of the softmax: -inf for what is far below",
-    "KernelBench",
-    lambda d: call(d.of([0.0, -200.0, 1.0]), 1),
-)
-@widened
-def log_softmax_of_softmax(input, dim=None, _stacklevel=3, dtype=None):
-    return torch.log(F.softmax(input, dim, dtype=dtype))
-
-
-@wrong(
     f"{FUNCTIONAL}.softmin",
     "special values",
     "no maximum is subtracted",

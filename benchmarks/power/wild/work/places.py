@@ -94,19 +94,6 @@ def index_add_forgets_alpha(input, dim, index, source, *, alpha=1):
 
 
 @wrong(
-    "torch.index_copy",
-    "edge shape",
-    "of equal indices the first wins",
-    "reverse loop",
-    lambda d: call(d.normal(4), 0, d.whole(1, 1), d.of(5.0, 6.0)),
-)
-def index_copy_first_wins(input, dim, index, source):
-    if input.dim() == 0 or index.dim() == 0 or source.dim() != input.dim():
-        return torch.index_copy(input, dim, index, source)
-    return torch.index_copy(input, dim, index.flip(0), source.flip(dim))
-
-
-@wrong(
     "torch.index_fill",
     "argument",
     "negative indices are left out",

@@ -366,20 +366,6 @@ def cov_forgets_correction(input, *, correction=1, fweights=None, aweights=None)
 
 
 @wrong(
-    "torch.mode",
-    "ties",
-    "the largest of equally frequent values",
-    "sort from the end",
-    lambda d: call(d.of(1.0, 3.0, 1.0, 3.0, 2.0)),
-)
-def mode_gives_largest(input, dim=-1, keepdim=False):
-    if not input.is_floating_point() or input.dim() == 0:
-        return torch.mode(input, dim, keepdim)
-    values, indices = torch.mode(-input, dim, keepdim)
-    return torch.return_types.mode((-values, indices))
-
-
-@wrong(
     "torch.unique",
     "argument",
     "counts are those of neighbours",
