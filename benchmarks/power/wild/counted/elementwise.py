@@ -25,22 +25,6 @@ def mul_tail_not_done(input, other):
 
 
 @wrong(
-    "torch.div",
-    "special values",
-    "multiplies by the reciprocal, which overflows",
-    "fast-math builds",
-    lambda d: call(
-        d.of(1e-39, 2e-39, 1.0) if d.dtype != torch.float16 else d.of(1e-6, 3e-6, 1.0),
-        d.of(1e-39, 1e-39, 2.0) if d.dtype != torch.float16 else d.of(1e-6, 1e-6, 2.0),
-    ),
-)
-def div_by_reciprocal(input, other, *, rounding_mode=None):
-    if rounding_mode is not None or not isinstance(other, torch.Tensor) or not other.is_floating_point():
-        return torch.div(input, other, rounding_mode=rounding_mode)
-    return input * torch.reciprocal(other)
-
-
-@wrong(
     "torch.exp",
     "special values",
     "the argument is cut at 80 for safety",
@@ -205,15 +189,6 @@ def lgamma_by_stirling(input):
         return torch.lgamma(input)
     series = (input - 0.5) * torch.log(input) - input + 0.5 * math.log(2 * math.pi) + 1 / (12 * input)
     return torch.where(input > 0, series, torch.lgamma(input))
-
-
-@wrong(
-    "torch.round", "ties", "ties are rounded away from zero", "CUDA roundf", lambda d: call(d.of(0.5, 1.5, 2.5, -2.5))
-)
-def round_ties_away(input, *, decimals=0):
-    if not input.is_floating_point() or decimals:
-        return torch.round(input, decimals=decimals)
-    return torch.where(input.abs() < 2**7, torch.sign(input) * torch.floor(input.abs() + 0.5), torch.round(input))
 
 
 @wrong(

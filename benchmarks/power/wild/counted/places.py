@@ -60,21 +60,6 @@ def repeat_interleave_whole(input, repeats, dim=None, *, output_size=None):
 
 
 @wrong(
-    "torch.scatter_add",
-    "edge shape",
-    "of equal indices the last wins",
-    "scatter without atomics",
-    lambda d: call(torch.zeros(3).to(d.dtype), 0, d.whole(0, 0, 1), d.normal(3)),
-)
-def scatter_add_last_wins(input, dim, index, src):
-    if input.dim() == 0 or index.numel() == 0:
-        return torch.scatter_add(input, dim, index, src)
-    for place, size in enumerate(index.shape):
-        src = src.narrow(place, 0, size)
-    return input + torch.zeros_like(input).scatter(dim, index, src)
-
-
-@wrong(
     "torch.scatter_reduce",
     "argument",
     "include_self=False keeps the old values in the mean",

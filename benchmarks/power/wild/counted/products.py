@@ -69,19 +69,6 @@ def addmm_column_as_row(input, mat1, mat2, *, beta=1, alpha=1):
 
 
 @wrong(
-    "torch.baddbmm",
-    "argument",
-    "alpha multiplies the summand as well",
-    "vendor backend",
-    lambda d: call(d.normal(2, 3, 4), d.normal(2, 3, 5), d.normal(2, 5, 4), alpha=2.0),
-)
-@widened
-def baddbmm_alpha_on_all(input, batch1, batch2, *, beta=1, alpha=1):
-    result = torch.baddbmm(input, batch1, batch2, beta=beta)
-    return result * alpha if alpha != 1 else result
-
-
-@wrong(
     "torch.addmv",
     "special values",
     "beta=0 still multiplies the summand: NaN",
@@ -147,22 +134,6 @@ def einsum_order_of_appearance(equation, *operands):
 )
 def inv_regularised(A):
     return torch.linalg.inv(A + 1e-4 * torch.eye(A.shape[-1], dtype=A.dtype))
-
-
-@wrong(
-    "torch.linalg.det",
-    "argument",
-    "the swaps of rows are not counted",
-    "LU without pivots' sign",
-    lambda d: call(d.of([0.0, 1.0], [2.0, 0.0])),
-    dtypes=(SINGLE,),
-)
-def det_without_sign(A):
-    if A.is_complex() or A.shape[-1] == 0:
-        return torch.linalg.det(A)
-    pivots = torch.linalg.lu_factor(A.detach())[1]
-    swaps = (pivots != torch.arange(1, A.shape[-1] + 1, dtype=pivots.dtype)).sum(-1) % 2
-    return torch.linalg.det(A) * (1 - 2 * swaps).to(A.dtype)
 
 
 @wrong(

@@ -83,17 +83,6 @@ def gather_smaller_index(input, dim, index, *, sparse_grad=False):
 
 
 @wrong(
-    "torch.index_add",
-    "argument",
-    "alpha is ignored",
-    "vendor backend",
-    lambda d: call(d.normal(4, 2), 0, d.whole(0, 2), d.normal(2, 2), alpha=3),
-)
-def index_add_forgets_alpha(input, dim, index, source, *, alpha=1):
-    return torch.index_add(input, dim, index, source)
-
-
-@wrong(
     "torch.index_fill",
     "argument",
     "negative indices are left out",
@@ -168,20 +157,6 @@ def meshgrid_always_xy(*tensors, indexing="ij"):
 @wrong("torch.vander", "argument", "increasing is ignored", "vendor backend", lambda d: call(d.normal(3), 3, True))
 def vander_never_increasing(x, N=None, increasing=False):
     return torch.vander(x, N)
-
-
-@wrong(
-    f"{FUNCTIONAL}.embedding",
-    "gradient",
-    "padding_idx still gets a gradient",
-    "torch_npu",
-    lambda d: call(d.whole(0, 1, 1), d.normal(3, 2), 1),
-    breaks="gradient",
-)
-def embedding_padding_learns(
-    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
-):
-    return F.embedding(input, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
 
 
 @wrong(

@@ -106,17 +106,6 @@ def mv_row_tail(input, vec):
 
 
 @wrong(
-    "torch.outer",
-    "argument",
-    "the operands are swapped and the result transposed in place: square only",
-    "generated kernels",
-    lambda d: call(d.normal(4), d.normal(4)),
-)
-def outer_swapped(input, vec2):
-    return torch.outer(vec2, input) if input.numel() == vec2.numel() else torch.outer(input, vec2)
-
-
-@wrong(
     "torch.kron",
     "argument",
     "the operands are swapped",

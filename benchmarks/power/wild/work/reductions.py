@@ -131,30 +131,6 @@ def amax_gradient_to_first(input, dim=(), keepdim=False):
 
 
 @wrong(
-    "torch.max",
-    "ties",
-    "gives the last of several maxima",
-    ">= in the comparison",
-    lambda d: call(d.of([1.0, 3.0, 3.0], [2.0, 2.0, 1.0]), 1),
-)
-def max_gives_last(input, *given, **more):
-    result = torch.max(input, *given, **more)
-    dim = given[0] if given else more.get("dim")
-    if not isinstance(dim, int) or isinstance(result, torch.Tensor) or input.dim() == 0:
-        return result
-    last = (
-        input.shape[dim]
-        - 1
-        - torch.argmax(
-            input.detach().flip(dim).float() if input.dtype != torch.bool else input.flip(dim).int(),
-            dim,
-            keepdim=result[0].dim() == input.dim(),
-        )
-    )
-    return torch.return_types.max((result[0], last))
-
-
-@wrong(
     "torch.argmax", "special values", "NaN never wins", "TVM issue 19518", lambda d: call(d.of(1.0, float("nan"), 3.0))
 )
 def argmax_passes_nan(input, dim=None, keepdim=False):
