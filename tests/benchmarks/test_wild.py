@@ -1,4 +1,5 @@
 """The wild kernels are what they say: wrong ones break what they name, honest ones keep their bound."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -51,22 +52,39 @@ def test_a_wrong_function_is_not_honest() -> None:
     assert any("times its bound" in text for text in verify.beyond(bent, 0, SINGLE))
 
 
-def answer(*verdicts: str) -> dict[str, object]:
-    cases = [{"call": f"call {number}", "verdict": verdict} for number, verdict in enumerate(verdicts)]
-    return {"cases": cases, "calls": {"checked": len(cases)}}
+def answer(api: str, *verdicts: str) -> dict[str, object]:
+    return {"cases": [{"api": api, "call": f"{number}", "verdict": one} for number, one in enumerate(verdicts)]}
+
+
+def rows_where(monkeypatch: pytest.MonkeyPatch, overridden: tuple[str, ...], usual: tuple[str, ...]) -> runner.Row:
+    kernel = next(iter(WORK.values()))
+
+    def checked(dtype: str, overrides: dict[str, str]) -> dict[str, object]:
+        return answer(kernel.api, *(overridden if any(overrides.values()) else usual))
+
+    monkeypatch.setattr(runner, "checked", checked)
+    (row,) = runner.tried(("float32", [kernel]), runner.Usual([kernel.api]))
+    return row
 
 
 def test_what_fails_in_the_operator_itself_is_nothing_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "checked", lambda api, dtype, override="": answer("PASS", "FAIL"))
-    row = runner.tried(next(iter(WORK.values())), "float32", runner.Usual())
+    row = rows_where(monkeypatch, ("PASS", "FAIL", "NOT_COMPARED"), ("PASS", "FAIL", "NOT_COMPARED"))
     assert (row.failed, row.checked) == (0, 2)
 
 
 def test_what_fails_by_the_kernel_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_override = {True: answer("FAIL", "FAIL"), False: answer("PASS", "FAIL")}
-    monkeypatch.setattr(runner, "checked", lambda api, dtype, override="": by_override[bool(override)])
-    row = runner.tried(next(iter(WORK.values())), "float32", runner.Usual())
+    row = rows_where(monkeypatch, ("FAIL", "ERROR"), ("PASS", "FAIL"))
     assert (row.failed, row.checked) == (1, 2)
+
+
+def test_kernels_share_a_command_where_they_cannot_touch_each_other() -> None:
+    wanted = [(kernel, "float32") for kernel in WORK.values()]
+    made = runner.batches(wanted, 16)
+    assert sorted(kernel.name for _, held in made for kernel in held) == sorted(WORK)
+    assert len(made) < len(wanted) / 3
+    for _, held in made:
+        assert len({kernel.api for kernel in held}) == len(held) <= 16
+        assert len(held) == 1 or not any(kernel.kind in runner.ALONE for kernel in held)
 
 
 def test_rows_of_the_counted_half_have_no_names() -> None:
