@@ -261,7 +261,7 @@ def softplus_by_log1p(input, beta=1, threshold=20):
 )
 @widened
 def mish_closed_form(input, inplace=False):
-    if not input.is_floating_point():
+    if not input.is_floating_point() or not bool(input.isfinite().all()):
         return F.mish(input)
     grown = torch.exp(torch.clamp(input, max=20.0))
     n = grown * (grown + 2)
@@ -282,7 +282,11 @@ def mish_closed_form(input, inplace=False):
 def elu_by_parts(input, alpha=1.0, inplace=False):
     if not input.is_floating_point():
         return F.elu(input, alpha)
-    return torch.where(input > 0, input, alpha * torch.expm1(torch.clamp(input, max=0.0)))
+
+    def value(x):
+        return torch.where(x <= 0, alpha * torch.expm1(torch.clamp(x, max=0.0)), x)
+
+    return with_gradient(value, lambda g, x: (torch.where(x <= 0, g * alpha * torch.exp(x), g),), input)
 
 
 @honest(
@@ -297,8 +301,8 @@ def elu_by_parts(input, alpha=1.0, inplace=False):
 @widened
 def hardswish_by_clamp(input, inplace=False):
     def gradient(g, x):
-        inside = (x > -3) & (x < 3)
-        return (torch.where(inside, g * (x / 3 + 0.5), torch.where(x >= 3, g, torch.zeros_like(g))),)
+        inside = torch.where(x < 3, g * (x / 3 + 0.5), g)
+        return (torch.where(x <= -3, torch.zeros_like(g), inside),)
 
     return with_gradient(lambda x: x * torch.clamp(x + 3, 0, 6) / 6, gradient, input)
 
