@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from benchmarks.power.wild.bounds import absolute, element, normwise
 from benchmarks.power.wild.declare import FUNCTIONAL, call, honest, widened
 from benchmarks.power.wild.orders import online_softmax_parts, sequential_sum
-from benchmarks.power.wild.ways import numbers
+from benchmarks.power.wild.ways import all_finite, numbers
 
 
 @honest(
@@ -252,7 +252,7 @@ def topk_by_sort(input, k, dim=-1, largest=True, sorted=True):
 )
 @widened
 def cumprod_scanned(input, dim, *, dtype=None):
-    if not input.is_floating_point() or dtype is not None or input.dim() == 0:
+    if not input.is_floating_point() or dtype is not None or input.dim() == 0 or not all_finite(input):
         return torch.cumprod(input, dim, dtype=dtype)
     rows, step = input.movedim(dim, -1), 1
     while step < rows.shape[-1]:

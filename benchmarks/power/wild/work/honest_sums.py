@@ -17,6 +17,7 @@ from benchmarks.power.wild.orders import (
     streamed_moments,
 )
 from benchmarks.power.wild.parts import with_gradient
+from benchmarks.power.wild.ways import all_finite
 
 
 @honest(
@@ -81,7 +82,7 @@ def sum_from_the_end(input, dim=None, keepdim=False, *, dtype=None):
 )
 def var_two_passes(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     less = (1 if unbiased in (None, True) else 0) if correction is None else correction
-    if not input.is_floating_point() or isinstance(dim, bool) or input.numel() == 0:
+    if not input.is_floating_point() or isinstance(dim, bool) or not all_finite(input):
         return (
             torch.var(input, dim, correction=less, keepdim=keepdim)
             if not isinstance(dim, bool)
@@ -108,7 +109,7 @@ def var_two_passes(input, dim=None, unbiased=None, keepdim=False, *, correction=
 )
 def std_merged(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     less = (1 if unbiased in (None, True) else 0) if correction is None else correction
-    if not input.is_floating_point() or isinstance(dim, bool) or input.numel() == 0:
+    if not input.is_floating_point() or isinstance(dim, bool) or not all_finite(input):
         return (
             torch.std(input, dim, correction=less, keepdim=keepdim)
             if not isinstance(dim, bool)
@@ -132,6 +133,8 @@ def std_merged(input, dim=None, unbiased=None, keepdim=False, *, correction=None
     gradient=element(lambda a: 4 * a.args[0].numel()),
 )
 def prod_as_tree(input, dim=None, keepdim=False, *, dtype=None):
+    if input.is_floating_point() and not bool(input.isfinite().all()):
+        return torch.prod(input, dtype=dtype) if dim is None else torch.prod(input, dim, keepdim, dtype=dtype)
     return reduced(torch.prod, lambda rows: pairwise_sum(rows, torch.mul, 1.0), input, dim, keepdim, dtype)
 
 
@@ -184,7 +187,7 @@ def cumsum_with_carry(input, dim, *, dtype=None):
     gradient=normwise(200),
 )
 def logsumexp_online(input, dim, keepdim=False):
-    if not input.is_floating_point():
+    if not input.is_floating_point() or bool((input == float("inf")).any()):
         return torch.logsumexp(input, dim, keepdim)
 
     def lines(rows):
