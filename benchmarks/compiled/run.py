@@ -32,7 +32,8 @@ def command(arguments: list[str], timeout: float, broken: str = "") -> subproces
     surroundings = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", **os.environ}
     if broken:
         surroundings["BROKEN_COMPILER"] = broken
-        surroundings["PYTHONPATH"] = f"{HERE / 'broken'}{os.pathsep}{surroundings.get('PYTHONPATH', '')}"
+        path = [str(HERE / "broken"), str(HERE.parents[1]), surroundings.get("PYTHONPATH", "")]
+        surroundings["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     try:
         return subprocess.run(
             [sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=timeout, check=False,

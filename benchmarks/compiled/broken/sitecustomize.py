@@ -5,6 +5,7 @@ region compile it again and meet the fault."""
 from __future__ import annotations
 
 import importlib.abc
+import importlib.util
 import os
 import sys
 from typing import Any
