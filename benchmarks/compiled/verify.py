@@ -1,11 +1,13 @@
 """Tests the cases themselves, without any tool: what each fault changes, and that the clean pairs agree.
 
     python -m benchmarks.compiled.verify [--half work|counted] [--at-once 2] [--rows FILE] [NAME…]
+    python -m benchmarks.compiled.verify --interpreted [--half work|counted] [NAME…]
 
 A distance is the largest over all that a program gives away: the norm of the difference over the norm of the
 reference, of tensors that are nearly nothing over a ten-thousandth of the largest norm. A fault *shows* where its
 distance is more than ten times that of the same program compiled without it, and more than rounding: 1e-5, in half
 precision 5e-2. A pair is *clean* where its distance is not more than rounding. ``--rows`` goes on where it was.
+``--interpreted`` tests the faults that are planted into graphs, and those alone, without generating code.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compiled.cases import Clean, Fault, chosen, half_of, load
+from benchmarks.compiled.interpreted import interpreted
 
 ROUNDING = {"float32": 1e-5, "bfloat16": 5e-2}
 
@@ -88,6 +91,29 @@ def measure_apart(name: str, timeout: float) -> dict[str, Any]:
     return row
 
 
+def measure_interpreted(names: list[str]) -> int:
+    """The faults among ``names`` in this process, without code generation; those that no graph meets are told."""
+    import torch
+
+    from benchmarks.compiled import plants
+
+    cases, elsewhere, rows = load(), [], []
+    for name in names:
+        case = cases[name]
+        if isinstance(case, Fault) and not case.genuine:
+            torch._dynamo.reset()
+            plants.FIRED.clear()
+            with interpreted():
+                row = measure(name)
+            if row["fired"]:
+                rows.append(row)
+                print(line(row), flush=True)
+            else:
+                elsewhere.append(name)
+    print(f"planted elsewhere than in graphs: {', '.join(elsewhere) or 'none'}")
+    return summary(rows)
+
+
 def line(row: Mapping[str, Any]) -> str:
     if "error" in row:
         return f"{row['name']:44} ERROR {row['error'].splitlines()[-1][:160]}"
@@ -104,11 +130,14 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=900)
     parser.add_argument("--rows", type=Path)
+    parser.add_argument("--interpreted", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
         print(json.dumps(measure(asked.one)))
         return 0
+    if asked.interpreted:
+        return measure_interpreted([case.name for case in chosen(asked.half, asked.names)])
     rows = []
     if asked.rows and asked.rows.exists():
         rows = [json.loads(text) for text in asked.rows.read_text(encoding="utf-8").splitlines()]
