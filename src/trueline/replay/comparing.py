@@ -23,7 +23,7 @@ from trueline.numerics.evidence import measure
 from trueline.numerics.floats import Gold
 from trueline.numerics.narrow import narrow
 from trueline.numerics.yardstick import Flags
-from trueline.ops.accumulation import gradient_terms, roundings_of, steps_of_position, terms_of
+from trueline.ops.accumulation import gradient_terms, norm_counts, roundings_of, steps_of_position, terms_of
 from trueline.ops.equivalence import rule_for, same_gauge
 from trueline.ops.facts import Kind, facts_of
 from trueline.ops.freedoms import has_slope_at_nan, is_decided_by_inputs, may_differ_in_form
@@ -45,6 +45,8 @@ _ALWAYS_VIEWS = frozenset(
 _OWN_MEMORY = frozenset("clone cat stack repeat flip roll index_select gather where tril triu masked_fill".split())
 """Of those that only move elements, the ones whose results are new tensors always. The others may give an argument, or
 look at its memory, where that is as good: ``reshape``, ``contiguous``, ``to``."""
+_MAY_LOOK = (Kind.MOVE, Kind.REDUCTION, Kind.RANDOM, Kind.COLLECTIVE, Kind.UNDEFINED)
+"""What may give an argument, or a look at its memory, where it has nothing to do: a sum of one, a dropout that is off."""
 _LAYOUTS = frozenset("contiguous clone zeros_like ones_like full_like empty_like rand_like randn_like".split())
 """Their strides are part of what they promise."""
 
@@ -258,7 +260,7 @@ class _Comparison:
         golds = [gold_of(one) for one in others if one is not None and one.bits is not None]
         theirs = honest.bits if honest is not None and honest.dtype == array.dtype else None
         assert array.bits is not None
-        excused = self._without_slope(path, array.shape) if part == _GRADIENT else None
+        excused = self._without_slope(path, array) if part == _GRADIENT else None
         return self._measured(
             part, path, array.bits, theirs, gold, _ask if moved is None else golds, array.dtype, excused, plain=True
         )
@@ -270,8 +272,17 @@ class _Comparison:
         found = (_arrays(one, part).get(path) for one in self._neighbours)
         return [one.bits for one in found if one is not None and one.bits is not None]
 
-    def _without_slope(self, path: str, shape: tuple[int, ...]) -> Flags | None:
-        """Where the gradient of an input is not defined, for the input is NaN; None where it is everywhere."""
+    def _without_slope(self, path: str, array: ArrayOut) -> Flags | None:
+        """Where the gradient of an input is not defined; None where it is everywhere."""
+        return self._at_nan(path, array.shape) if not self._gives_nan_alone() else _not_a_number(array)
+
+    def _gives_nan_alone(self) -> bool:
+        """Whether nothing but NaN comes out: that has no slope, and NaN is as good as any number."""
+        given = [one for one in self._all.gold.outputs.values() if one.bits is not None and not _is_exact(one)]
+        return bool(given) and all(one.bits.size and np.isnan(one.bits).all() for one in given)  # type: ignore[union-attr]
+
+    def _at_nan(self, path: str, shape: tuple[int, ...]) -> Flags | None:
+        """Where the input itself is NaN."""
         given = self._all.inputs.tensors.get(path)
         if given is None or has_slope_at_nan(self._case.api) or dtype_named(given.dtype).is_exact:
             return None
@@ -314,6 +325,7 @@ class _Comparison:
             excused=excused,
             scale=self._scale(part),
             roundings=roundings_of(self._case.api, self._case.arguments, self._shapes, kind.digits, added),
+            normwise=norm_counts(self._case.api, kind.digits, gradient=part == _GRADIENT),
             terms=max(self._terms, added, steps_of_position(self._case.api, self._shapes)),
             nudged=partial(self._nudged, part, path) if plain and self._all.nudged is not None else None,
             predecessors=self._predecessors,
@@ -388,7 +400,7 @@ class _Comparison:
 
     def _makes_new(self, name: str) -> bool:
         kind = facts_of(self._case.api).kind
-        return name in _OWN_MEMORY or kind not in (Kind.MOVE, Kind.RANDOM, Kind.COLLECTIVE, Kind.UNDEFINED)
+        return name in _OWN_MEMORY or kind not in _MAY_LOOK
 
     def _is_expected(self, part: str, path: str) -> bool:
         array = _arrays(self._expected, part).get(path)
@@ -412,6 +424,16 @@ class _Comparison:
 
 def _arrays(executed: Executed, part: str) -> Arrays:
     return executed.outputs if part == _OUTPUT else executed.gradients
+
+
+def _is_exact(array: ArrayOut) -> bool:
+    return dtype_named(array.dtype).is_exact
+
+
+def _not_a_number(array: ArrayOut) -> Flags | None:
+    assert array.bits is not None
+    found = np.isnan(numbers(ArrayIn(array.bits, array.dtype)))
+    return found if found.any() else None
 
 
 def _steps(array: ArrayOut) -> list[int]:

@@ -43,7 +43,9 @@ def _laid_out(bits: Bits, dtype: str, strides: tuple[int, ...] | None, *, given:
     memory = in_memory(bits, strides)
     if memory is None or strides is None:
         return tensor_of(bits, dtype, given=given)
-    return tensor_of(memory, dtype, given=True).as_strided(bits.shape, strides)
+    # What is not contiguous begins after something else, as views of larger tensors do.
+    memory = np.concatenate((memory[-1:], memory))
+    return tensor_of(memory, dtype, given=True).as_strided(bits.shape, strides, 1)
 
 
 def _moved(value: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -302,7 +302,12 @@ def _copy(value: torch.Tensor) -> torch.Tensor:
     """The same content in memory of its own, differentiably, with the same strides where they allow to write."""
     if hasattr(value, "array") or torch._debug_has_internal_overlap(value) == 1:
         return value.clone()
-    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    first = value.storage_offset()
+    length = first + 1 + sum((size - 1) * step for size, step in zip(value.shape, value.stride(), strict=True))
+    if not first or not value.numel():
+        made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    else:  # what lies before it in memory goes along: a kernel that starts there reads numbers, not nothing
+        made = value.detach().as_strided((length,), (1,), 0).clone().as_strided(value.shape, value.stride(), first)
     return made.copy_(value)
 
 
