@@ -251,7 +251,7 @@ class Joints:
         return leaves[0] if leaves[0] == leaves[1] != NONE and all(made) else NONE
 
     def _leaf_behind(self, side: int, value: int) -> int:
-        visit = int(self.graphs[side].makers(np.array([value]))[0])
+        visit = self.graphs[side].made_in(value)
         return self._source_pairs[side].get(value, NONE) if visit == NONE else int(self._leaf_of_visit[side][visit])
 
     def region(self, leaf: int) -> Region:
