@@ -109,7 +109,7 @@ def test_limits_are_handed_on(project: Path, capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_what_could_not_be_compared_is_no_clean_bill(
-    found: tuple[Verdict, ...], words: tuple[str, ...], code: int, capsys: pytest.CaptureFixture[str]
+    found: tuple[Verdict, ...], words: tuple[str, ...], code: int
 ) -> None:
     from trueline.cli.pipeline import conclude_pipeline, parser
     from trueline.pipelines import (
@@ -130,4 +130,3 @@ def test_what_could_not_be_compared_is_no_clean_bill(
     plan = Plan("c.yaml", "yaml", "m", MODE, "out", (train.stage, check))
     options = parser().parse_args(["c.yaml", MODE, *words])
     assert conclude_pipeline(PipelineReport(plan, (train, checked)), options) == code
-    assert "so it is" in capsys.readouterr().out or max(found) is Verdict.PASS
