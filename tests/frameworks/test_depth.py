@@ -214,3 +214,14 @@ def test_a_program_reaches_its_limit_where_it_would_without_a_capture() -> None:
 def test_without_the_extension_it_comes_nearly_as_far() -> None:
     for way, found in differences({"TRUELINE_NO_KERNELS": "1"}).items():
         assert found[1:] == [0, 0, 0, 0] and found[0] >= -2, (way, found)
+
+
+@pytest.mark.skipif(FAST is None, reason="the C extension is not there")
+def test_a_call_of_ours_that_calls_itself_comes_to_an_end() -> None:
+    here = FAST.left()
+
+    def endless() -> None:
+        FAST.Called(endless, here)()
+
+    with pytest.raises(RecursionError):
+        endless()
