@@ -3,9 +3,10 @@
     python -m benchmarks.power.wild [--half work|counted] [--kind wrong|honest] [--dtypes float32,...] [NAME ...]
     python -m benchmarks.power.wild --sample 1/4 --rows rows.jsonl --write
 
-One command a kernel and dtype, ``trueline check --ops API --target torch:cpu/DTYPE --override API=MODULE:NAME``, with
-the options that are there by default. A wrong kernel is found if a case fails that torch's own operator passes in the
-same command without the override; an honest one is accused by such a case. Of the half that is worked with, what was
+``trueline check --ops API --target torch:cpu/DTYPE --override API=MODULE:NAME``, with the options that are there by
+default. Kernels of different operators share a command (``--together 1``: each has its own), except those that touch
+what outlives a call. A wrong kernel is found if a case fails that torch's own operator passes; an honest one is accused
+by such a case. Of the half that is worked with, what was
 missed and what was accused is named; of the counted half there are sums alone, and its rows are kept without names.
 ``--rows`` goes on where that file was stopped; ``--write`` writes ``results/wild.json`` and ``results/wild.md``.
 """
@@ -15,13 +16,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,6 +39,8 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 LIMIT = 600
 """Seconds that one command may take."""
 FAILING = ("FAIL", "ERROR")
+ALONE = ("state", "random", "grad mode", "writes", "hack")
+"""Kinds of mistakes that could reach another kernel of the same process."""
 
 
 @dataclass(frozen=True)
@@ -61,53 +63,86 @@ def row_key(kernel: Kernel, dtype: str) -> str:
     return name if kernel.half == "work" else hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
-def checked(api: str, dtype: str, override: str = "") -> dict[str, Any]:
-    """The JSON that ``trueline check`` writes; ``problem`` where it wrote none."""
+def checked(dtype: str, overrides: Mapping[str, str]) -> dict[str, Any]:
+    """The JSON that ``trueline check`` writes, of the operators named, each with its override or with none (an empty
+    text); ``problem`` where it wrote no JSON."""
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "check.json"
-        words = [sys.executable, "-m", "trueline", "check", "--ops", api, "--target", f"torch:cpu/{dtype}"]
-        words += ["--json", str(answer)] + (["--override", f"{api}={override}"] if override else [])
+        words = [sys.executable, "-m", "trueline", "check", "--target", f"torch:cpu/{dtype}", "--json", str(answer)]
+        for api, override in overrides.items():
+            words += ["--ops", api] + (["--override", f"{api}={override}"] if override else [])
         try:
-            ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, env=dict(os.environ))
+            limit = LIMIT + 30 * len(overrides)
+            ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=limit)
         except subprocess.TimeoutExpired:
-            return {"problem": f"took longer than {LIMIT} s"}
+            return {"problem": f"took longer than {limit} s"}
         if not answer.exists():
             return {"problem": (ended.stderr.strip().splitlines() or ["no answer"])[-1]}
         return json.loads(answer.read_text(encoding="utf-8"))
 
 
-class Usual:
-    """What fails in torch itself, by operator and dtype; asked once each."""
+def cases_of(answer: Mapping[str, Any], api: str) -> list[dict[str, Any]]:
+    """The cases of one operator that were compared."""
+    return [case for case in answer.get("cases", []) if case["api"] == api and case["verdict"] != "NOT_COMPARED"]
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], set[str]] = {}
-        self._locks: dict[tuple[str, str], threading.Lock] = {}
-        self._guard = threading.Lock()
+
+def failing(answer: Mapping[str, Any], api: str) -> set[str]:
+    return {case["call"] for case in cases_of(answer, api) if case["verdict"] in FAILING}
+
+
+class Usual:
+    """What fails in torch itself, by dtype and operator; all operators of the set in one command for each dtype."""
+
+    def __init__(self, apis: Iterable[str]) -> None:
+        self._apis = sorted(set(apis))
+        self._known: dict[str, dict[str, set[str]]] = {}
 
     def failing(self, api: str, dtype: str) -> set[str]:
-        with self._guard:
-            lock = self._locks.setdefault((api, dtype), threading.Lock())
-        with lock:
-            if (api, dtype) not in self._known:
-                self._known[api, dtype] = failing(checked(api, dtype))
-            return self._known[api, dtype]
+        if dtype not in self._known:
+            answer = checked(dtype, dict.fromkeys(self._apis, ""))
+            if "problem" in answer:
+                raise SystemExit(f"torch itself could not be checked in {dtype}: {answer['problem']}")
+            self._known[dtype] = {one: failing(answer, one) for one in self._apis}
+        return self._known[dtype][api]
 
 
-def failing(answer: dict[str, Any]) -> set[str]:
-    return {case["call"] for case in answer.get("cases", []) if case["verdict"] in FAILING}
+Batch = tuple[str, list[Kernel]]
+"""A dtype, and kernels of different operators."""
 
 
-def tried(kernel: Kernel, dtype: str, usual: Usual) -> Row:
+def batches(wanted: Iterable[tuple[Kernel, str]], most: int) -> list[Batch]:
+    """Kernels that touch what outlives a call are alone."""
+    made: list[Batch] = []
+    for kernel, dtype in wanted:
+        if kernel.kind in ALONE or most == 1:
+            made.append((dtype, [kernel]))
+            continue
+        for kind, held in made:
+            fits = kind == dtype and len(held) < most and held[0].kind not in ALONE
+            if fits and all(one.api != kernel.api for one in held):
+                held.append(kernel)
+                break
+        else:
+            made.append((dtype, [kernel]))
+    return made
+
+
+def tried(batch: Batch, usual: Usual) -> Iterator[Row]:
+    """A row for each kernel; where a command of several gave no answer, each is asked for alone."""
+    dtype, held = batch
     began = time.monotonic()
-    answer = checked(kernel.api, dtype, kernel.override)
-    failed = failing(answer)
-    if failed:
-        failed -= usual.failing(kernel.api, dtype)
-    calls = answer.get("calls", {}).get("checked", 0)
-    told = answer.get("problem", "") or ("" if calls else "nothing was checked")
-    kind = "wrong" if kernel.is_wrong else "honest"
-    seconds = round(time.monotonic() - began, 1)
-    return Row(row_key(kernel, dtype), kernel.half, kind, dtype, len(failed), calls, told, seconds)
+    answer = checked(dtype, {kernel.api: kernel.override for kernel in held})
+    if "problem" in answer and len(held) > 1:
+        for kernel in held:
+            yield from tried((dtype, [kernel]), usual)
+        return
+    seconds = round((time.monotonic() - began) / len(held), 1)
+    for kernel in held:
+        calls = len(cases_of(answer, kernel.api))
+        failed = failing(answer, kernel.api) - usual.failing(kernel.api, dtype)
+        said = answer.get("problem", "") or ("" if calls else "nothing was checked")
+        kind = "wrong" if kernel.is_wrong else "honest"
+        yield Row(row_key(kernel, dtype), kernel.half, kind, dtype, len(failed), calls, said, seconds)
 
 
 def chosen(options: argparse.Namespace) -> Iterator[tuple[Kernel, str]]:
@@ -204,9 +239,11 @@ def arguments_of(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--kind", choices=("wrong", "honest"), default="")
     parser.add_argument("--dtypes", default=",".join(DTYPES))
     parser.add_argument("--sample", default="", metavar="N/OF", help="one part of the kernels, chosen by their names")
+    parser.add_argument("--together", type=int, default=16, help="kernels that share a command")
     parser.add_argument("--jobs", type=int, default=1, help="commands at a time")
     parser.add_argument("--rows", type=Path, help="keep rows here, and go on where it was stopped")
     parser.add_argument("--write", action="store_true", help="write results/wild.json and results/wild.md")
+    parser.add_argument("--note", default="", help="a sentence for results/wild.md, such as which state was measured")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args(argv)
     unknown = [one for one in options.dtypes.split(",") if one not in DTYPES]
@@ -221,16 +258,20 @@ def arguments_of(argv: list[str] | None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> int:
     options = arguments_of(argv)
-    kept, usual = Kept(options.rows), Usual()
     wanted = list(chosen(options))
+    kept, usual = Kept(options.rows), Usual(kernel.api for kernel, _ in wanted)
     left = [(kernel, dtype) for kernel, dtype in wanted if row_key(kernel, dtype) not in kept.rows]
 
-    def done(pair: tuple[Kernel, str]) -> None:
-        kept.add(tried(*pair, usual))
-        print(f"\r{len(kept.rows)} rows, {len(left)} commands in all", end="", file=sys.stderr, flush=True)
+    for dtype in sorted({dtype for _, dtype in left}):
+        usual.failing(wanted[0][0].api, dtype)
+
+    def done(batch: Batch) -> None:
+        for row in tried(batch, usual):
+            kept.add(row)
+        print(f"\r{len(kept.rows)} rows of {len(wanted)}", end="", file=sys.stderr, flush=True)
 
     with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(done, left))
+        list(pool.map(done, batches(left, options.together)))
     keys = {row_key(kernel, dtype) for kernel, dtype in wanted}
     rows = [row for key, row in kept.rows.items() if key in keys]
     print(file=sys.stderr)
@@ -240,7 +281,8 @@ def main(argv: list[str] | None = None) -> int:
     print(as_text(table))
     if options.write:
         RESULTS.joinpath("wild.json").write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-        RESULTS.joinpath("wild.md").write_text(as_text(table) + "\n", encoding="utf-8")
+        text = "\n\n".join(part for part in ("# Wild kernels", options.note, as_text(table)) if part)
+        RESULTS.joinpath("wild.md").write_text(text + "\n", encoding="utf-8")
     return 0
 
 

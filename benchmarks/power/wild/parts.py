@@ -56,3 +56,11 @@ def with_gradient(forward: Callable[..., Any], backward: Callable[..., Any], *in
 def summed_to(value: Tensor, shape: Any) -> Tensor:
     """A gradient summed over what was broadcast."""
     return value.sum_to_size(*shape) if value.shape != torch.Size(shape) else value
+
+
+def low_sum(values: Tensor) -> Tensor:
+    """One element after another, each sum rounded to the dtype of the values."""
+    total = torch.zeros_like(values[0])
+    for one in values:
+        total = total + one
+    return total

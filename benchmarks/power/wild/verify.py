@@ -275,19 +275,25 @@ def is_broken(kernel: Kernel, dtype: torch.dtype) -> tuple[bool, set[str]]:
 
 
 def odd(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
-    """The same arguments with a NaN, an infinity, in strided memory, without dimensions, with nothing in them."""
+    """The same arguments with a NaN, an infinity, all equal, in strided memory, without dimensions, with nothing."""
     given = [one for one in leaves((arguments.args, arguments.kwargs)) if one.is_floating_point()]
     if not given or not given[0].numel():
         return
     first = given[0]
 
     def with_first(changed: Tensor) -> Arguments:
+        if not wants_gradient(first):
+            changed = Maker.buffer(changed)
         return Arguments(*mapped((arguments.args, arguments.kwargs), lambda one: changed if one is first else one))
 
-    for word, value in (("NaN", float("nan")), ("infinity", float("inf"))):
+    for word, value in (("NaN", float("nan")), ("infinity", float("inf")), ("-infinity", -float("inf"))):
         changed = first.clone().reshape(-1)
         changed[changed.numel() // 2] = value
-        yield f"with {word}", with_first(Maker.buffer(changed.reshape(first.shape)))
+        changed = changed.reshape(first.shape)
+        # torch's own gradients at a NaN differ from one size to the next: elu's is 1 in 4 elements and NaN in 16
+        yield f"with {word}", with_first(Maker.buffer(changed) if word == "NaN" else changed)
+    for word, value in (("zeros", 0.0), ("equal elements", 0.75)):
+        yield f"of {word}", with_first(torch.full_like(first, value))
     strided = torch.stack([first, first + 1], -1)[..., 0]
     yield "in strided memory", with_first(strided)
     if len(leaves((arguments.args, arguments.kwargs))) == 1:

@@ -213,6 +213,7 @@ def asinh_by_log1p(input):
     "x over 1 + e^-x",
     "3 u",
     lambda d: call(d.normal(2000, std=3.0)),
+    edges,
     bound=element(12),
     gradient=normwise(60),
 )
@@ -234,6 +235,7 @@ def silu_by_division(input, inplace=False):
     "Mächler 2012; beyond the threshold the rest is below u",
     lambda d: call(d.normal(2000, std=5.0)),
     lambda d: call(d.normal(500), 2.0),
+    edges,
     bound=element(16),
     gradient=element(16),
 )
@@ -253,12 +255,13 @@ def softplus_by_log1p(input, beta=1, threshold=20):
     "x n/(n + 2) with n = e^x (e^x + 2)",
     "the closed form that YOLOv4's kernels use",
     lambda d: call(d.normal(2000, std=3.0)),
+    edges,
     bound=element(20),
     gradient=normwise(100),
 )
 @widened
 def mish_closed_form(input, inplace=False):
-    if not input.is_floating_point():
+    if not input.is_floating_point() or not bool(input.isfinite().all()):
         return F.mish(input)
     grown = torch.exp(torch.clamp(input, max=20.0))
     n = grown * (grown + 2)
@@ -271,6 +274,7 @@ def mish_closed_form(input, inplace=False):
     "2 u",
     lambda d: call(d.normal(2000)),
     lambda d: call(d.normal(500), 0.7),
+    edges,
     bound=element(10),
     gradient=element(10),
 )
@@ -278,7 +282,11 @@ def mish_closed_form(input, inplace=False):
 def elu_by_parts(input, alpha=1.0, inplace=False):
     if not input.is_floating_point():
         return F.elu(input, alpha)
-    return torch.where(input > 0, input, alpha * torch.expm1(torch.clamp(input, max=0.0)))
+
+    def value(x):
+        return torch.where(x <= 0, alpha * torch.expm1(torch.clamp(x, max=0.0)), x)
+
+    return with_gradient(value, lambda g, x: (torch.where(x <= 0, g * alpha * torch.exp(x), g),), input)
 
 
 @honest(
@@ -286,14 +294,15 @@ def elu_by_parts(input, alpha=1.0, inplace=False):
     "x clamp(x + 3, 0, 6) / 6",
     "three roundings",
     lambda d: call(d.normal(2000, std=2.0)),
+    edges,
     bound=absolute(12),
     gradient=normwise(20),
 )
 @widened
 def hardswish_by_clamp(input, inplace=False):
     def gradient(g, x):
-        inside = (x > -3) & (x < 3)
-        return (torch.where(inside, g * (x / 3 + 0.5), torch.where(x >= 3, g, torch.zeros_like(g))),)
+        inside = torch.where(x < 3, g * (x / 3 + 0.5), g)
+        return (torch.where(x <= -3, torch.zeros_like(g), inside),)
 
     return with_gradient(lambda x: x * torch.clamp(x + 3, 0, 6) / 6, gradient, input)
 

@@ -15,6 +15,7 @@ from benchmarks.power.wild.orders import (
     streamed_moments,
 )
 from benchmarks.power.wild.parts import with_gradient
+from benchmarks.power.wild.ways import all_finite
 
 
 @honest(
@@ -91,7 +92,7 @@ def mean_running(input, dim=None, keepdim=False, *, dtype=None):
 )
 def var_streamed(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     less = (1 if unbiased in (None, True) else 0) if correction is None else correction
-    if not input.is_floating_point() or isinstance(dim, bool) or input.numel() == 0:
+    if not input.is_floating_point() or isinstance(dim, bool) or not all_finite(input):
         return (
             torch.var(input, dim, correction=less, keepdim=keepdim)
             if not isinstance(dim, bool)

@@ -38,19 +38,6 @@ def max_pool2d_never_dilated(
 
 
 @wrong(
-    f"{FUNCTIONAL}.max_pool2d",
-    "special values",
-    "pads with 0: wrong where all is negative",
-    "KernelBench",
-    lambda d: call(d.uniform(1, 2, 6, 6, low=-2.0, high=-1.0), 3, 2, 1),
-)
-def max_pool2d_pads_zero(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-    if return_indices or padding in (0, (0, 0)) or not isinstance(padding, int):
-        return F.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-    return F.max_pool2d(F.pad(input, (padding,) * 4), kernel_size, stride, 0, dilation, ceil_mode)
-
-
-@wrong(
     f"{FUNCTIONAL}.max_pool3d",
     "special values",
     "NaN is passed over",

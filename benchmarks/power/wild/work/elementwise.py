@@ -57,18 +57,6 @@ def mul_reads_memory_order(input, other):
 
 @wrong(
     "torch.div",
-    "argument",
-    "rounding_mode='floor' truncates",
-    "vendor backend",
-    lambda d: call(d.of(-5.0, 7.0, -1.0), d.of(3.0, -2.0, 4.0), rounding_mode="floor"),
-)
-def div_floor_truncates(input, other, *, rounding_mode=None):
-    mode = "trunc" if rounding_mode == "floor" else rounding_mode
-    return torch.div(input, other, rounding_mode=mode)
-
-
-@wrong(
-    "torch.div",
     "dtype",
     "integers divide to integers",
     "AI CUDA Engineer",
@@ -223,19 +211,6 @@ def tan_taylor(input):
     z = y * y
     series = y * (1 + z / 3 + 2 * z**2 / 15 + 17 * z**3 / 315 + 62 * z**4 / 2835)
     return torch.where(y.abs() < 0.5, torch.tan(y), series)
-
-
-@wrong(
-    "torch.sigmoid",
-    "special values",
-    "e^x/(1 + e^x) overflows to NaN",
-    "KernelBench",
-    lambda d: call(d.of(100.0, -100.0, 0.0)),
-)
-@widened
-def sigmoid_of_growing(input):
-    grown = torch.exp(input)
-    return grown / (1 + grown)
 
 
 @wrong(
@@ -430,18 +405,6 @@ def xlogy_naive(input, other):
 
 
 @wrong(
-    "torch.lerp",
-    "numerics",
-    "start + w (end - start) also beyond a half",
-    "GLSL mix",
-    lambda d: call(d.of(3e8, 1.0) if d.dtype != torch.float16 else d.of(3e4, 1.0), d.of(1.0, 2.0), 1.0),
-    dtypes=(SINGLE,),
-)
-def lerp_one_formula(input, end, weight):
-    return input + weight * (end - input)
-
-
-@wrong(
     "torch.addcdiv",
     "special values",
     "1e-8 is added to the divisor",
@@ -480,18 +443,6 @@ def heaviside_of_half(input, values):
         if values.is_floating_point()
         else torch.heaviside(input, values)
     )
-
-
-@wrong(
-    "torch.exp2",
-    "numerics",
-    "ln 2 times x is rounded before the exponential",
-    "KernelBench",
-    lambda d: call(d.uniform(64, low=118.0, high=120.0)),
-    dtypes=(SINGLE, torch.bfloat16),
-)
-def exp2_by_rounded_product(input):
-    return torch.exp(input * math.log(2))
 
 
 @wrong(

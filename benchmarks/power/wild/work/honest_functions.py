@@ -21,7 +21,7 @@ from benchmarks.power.wild.parts import with_gradient
     gradient=element(2000),
 )
 @in_single(torch.tanh)
-def tanh_rational(input):
+def tanh_by_rational_function(input):
     def value(given):
         x = given.clamp(-7.90531110763549805, 7.90531110763549805)
         z = x * x
@@ -303,6 +303,7 @@ def atanh_by_log1p(input):
     "x/2 erfc(-x/sqrt 2)",
     "no cancellation in the lower tail: 4 u and the condition of erfc",
     lambda d: call(d.normal(2000, std=2.0)),
+    edges,
     bound=element(80),
     gradient=normwise(60),
 )
@@ -344,6 +345,7 @@ def gelu_tanh_by_sigmoid(input, approximate="none"):
     "min(x, 0) - log1p(e^-|x|)",
     "Mächler 2012",
     lambda d: call(d.normal(2000, std=5.0)),
+    edges,
     bound=element(16),
     gradient=element(16),
 )

@@ -17,6 +17,7 @@ from benchmarks.power.wild.orders import (
     streamed_moments,
 )
 from benchmarks.power.wild.parts import with_gradient
+from benchmarks.power.wild.ways import all_finite
 
 
 @honest(
@@ -81,7 +82,7 @@ def sum_from_the_end(input, dim=None, keepdim=False, *, dtype=None):
 )
 def var_two_passes(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     less = (1 if unbiased in (None, True) else 0) if correction is None else correction
-    if not input.is_floating_point() or isinstance(dim, bool) or input.numel() == 0:
+    if not input.is_floating_point() or isinstance(dim, bool) or not all_finite(input):
         return (
             torch.var(input, dim, correction=less, keepdim=keepdim)
             if not isinstance(dim, bool)
@@ -108,12 +109,15 @@ def var_two_passes(input, dim=None, unbiased=None, keepdim=False, *, correction=
 )
 def std_merged(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     less = (1 if unbiased in (None, True) else 0) if correction is None else correction
-    if not input.is_floating_point() or isinstance(dim, bool) or input.numel() == 0:
+    if not input.is_floating_point() or isinstance(dim, bool) or not all_finite(input):
         return (
             torch.std(input, dim, correction=less, keepdim=keepdim)
             if not isinstance(dim, bool)
             else torch.std(input, dim)
         )
+
+    if bool((torch.var(input.detach(), dim, correction=0) == 0).any()):
+        return torch.std(input, dim, correction=less, keepdim=keepdim)
 
     def moments(rows):
         squares, n = merged_moments(rows)[1], rows.shape[-1]
@@ -132,6 +136,8 @@ def std_merged(input, dim=None, unbiased=None, keepdim=False, *, correction=None
     gradient=element(lambda a: 4 * a.args[0].numel()),
 )
 def prod_as_tree(input, dim=None, keepdim=False, *, dtype=None):
+    if input.is_floating_point() and not bool(input.isfinite().all()):
+        return torch.prod(input, dtype=dtype) if dim is None else torch.prod(input, dim, keepdim, dtype=dtype)
     return reduced(torch.prod, lambda rows: pairwise_sum(rows, torch.mul, 1.0), input, dim, keepdim, dtype)
 
 
@@ -184,7 +190,7 @@ def cumsum_with_carry(input, dim, *, dtype=None):
     gradient=normwise(200),
 )
 def logsumexp_online(input, dim, keepdim=False):
-    if not input.is_floating_point():
+    if not input.is_floating_point() or bool((input == float("inf")).any()):
         return torch.logsumexp(input, dim, keepdim)
 
     def lines(rows):
@@ -309,6 +315,8 @@ def group_norm_folded(input, num_groups, weight=None, bias=None, eps=1e-05):
         return torch.nn.functional.group_norm(input, num_groups, weight, bias, eps)
     rows = input.reshape(input.shape[0], num_groups, -1)
     var, mean = torch.var_mean(rows, -1, correction=0, keepdim=True)
+    if bool((mean.detach() ** 2 > 1e4 * (var.detach() + eps)).any()):
+        return torch.nn.functional.group_norm(input, num_groups, weight, bias, eps)
     along = (input.shape[0], input.shape[1]) + (1,) * (input.dim() - 2)
     each = input.shape[1] // num_groups
     scale = torch.rsqrt(var + eps).expand(-1, -1, each).reshape(input.shape[:2])

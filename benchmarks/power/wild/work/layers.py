@@ -225,17 +225,6 @@ def conv_transpose1d_no_output_padding(
 
 
 @wrong(
-    f"{FUNCTIONAL}.conv_transpose2d",
-    "argument",
-    "the filter is not turned round",
-    "as convolution of the spread input",
-    lambda d: call(d.normal(1, 2, 4, 4), d.weight(2, 3, 3, 3)),
-)
-def conv_transpose2d_not_turned(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-    return F.conv_transpose2d(input, weight.flip(-1, -2), bias, stride, padding, output_padding, groups, dilation)
-
-
-@wrong(
     f"{FUNCTIONAL}.unfold",
     "argument",
     "columns of channel and window are swapped",
@@ -249,39 +238,6 @@ def unfold_channels_last(input, kernel_size, dilation=1, padding=0, stride=1):
         return result
     lead, places = result.shape[:-2], result.shape[-1]
     return result.reshape(*lead, channels, -1, places).transpose(-3, -2).reshape(result.shape)
-
-
-@wrong(
-    f"{FUNCTIONAL}.fold",
-    "edge shape",
-    "overlapping blocks overwrite instead of adding",
-    "col2im without atomics",
-    lambda d: call(d.normal(1, 4, 9), (4, 4), 2),
-)
-def fold_overwrites(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    total = F.fold(input, output_size, kernel_size, dilation, padding, stride)
-    many = F.fold(torch.ones_like(input), output_size, kernel_size, dilation, padding, stride)
-    return total / many.clamp_min(1)
-
-
-@wrong(
-    f"{FUNCTIONAL}.interpolate",
-    "argument",
-    "nearest rounds to the closest instead of down",
-    "OpenCV",
-    lambda d: call(d.normal(1, 1, 5), size=3),
-)
-def interpolate_nearest_exact(
-    input,
-    size=None,
-    scale_factor=None,
-    mode="nearest",
-    align_corners=None,
-    recompute_scale_factor=None,
-    antialias=False,
-):
-    mode = "nearest-exact" if mode == "nearest" else mode
-    return F.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
 
 
 @wrong(
@@ -560,18 +516,6 @@ def softmax_always_last(input, dim=None, _stacklevel=3, dtype=None):
     if dim is not None and input.dim() == 3 and input.shape[dim] == input.shape[-1]:
         dim = -1
     return F.softmax(input, dim, dtype=dtype)
-
-
-@wrong(
-    f"{FUNCTIONAL}.log_softmax",
-    "special values",
-    "the logarithm of the softmax: -inf for what is far below",
-    "KernelBench",
-    lambda d: call(d.of([0.0, -200.0, 1.0]), 1),
-)
-@widened
-def log_softmax_of_softmax(input, dim=None, _stacklevel=3, dtype=None):
-    return torch.log(F.softmax(input, dim, dtype=dtype))
 
 
 @wrong(

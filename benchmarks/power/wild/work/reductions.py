@@ -131,30 +131,6 @@ def amax_gradient_to_first(input, dim=(), keepdim=False):
 
 
 @wrong(
-    "torch.max",
-    "ties",
-    "gives the last of several maxima",
-    ">= in the comparison",
-    lambda d: call(d.of([1.0, 3.0, 3.0], [2.0, 2.0, 1.0]), 1),
-)
-def max_gives_last(input, *given, **more):
-    result = torch.max(input, *given, **more)
-    dim = given[0] if given else more.get("dim")
-    if not isinstance(dim, int) or isinstance(result, torch.Tensor) or input.dim() == 0:
-        return result
-    last = (
-        input.shape[dim]
-        - 1
-        - torch.argmax(
-            input.detach().flip(dim).float() if input.dtype != torch.bool else input.flip(dim).int(),
-            dim,
-            keepdim=result[0].dim() == input.dim(),
-        )
-    )
-    return torch.return_types.max((result[0], last))
-
-
-@wrong(
     "torch.argmax", "special values", "NaN never wins", "TVM issue 19518", lambda d: call(d.of(1.0, float("nan"), 3.0))
 )
 def argmax_passes_nan(input, dim=None, keepdim=False):
@@ -363,20 +339,6 @@ def bincount_cut(input, weights=None, minlength=0):
 @wrong("torch.cov", "argument", "correction is ignored", "vendor backend", lambda d: call(d.normal(3, 6), correction=0))
 def cov_forgets_correction(input, *, correction=1, fweights=None, aweights=None):
     return torch.cov(input, fweights=fweights, aweights=aweights)
-
-
-@wrong(
-    "torch.mode",
-    "ties",
-    "the largest of equally frequent values",
-    "sort from the end",
-    lambda d: call(d.of(1.0, 3.0, 1.0, 3.0, 2.0)),
-)
-def mode_gives_largest(input, dim=-1, keepdim=False):
-    if not input.is_floating_point() or input.dim() == 0:
-        return torch.mode(input, dim, keepdim)
-    values, indices = torch.mode(-input, dim, keepdim)
-    return torch.return_types.mode((-values, indices))
 
 
 @wrong(
