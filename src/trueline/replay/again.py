@@ -28,7 +28,7 @@ STALE = 0.05
 about as much as it is large."""
 LUCK = 16.0
 """Times the error of the first call that the others may have: their values are of the same kind."""
-_ONE_IN = 8
+_ONE_IN = 32
 """Of a framework's own kernels one case in so many is called again; of somebody's own all."""
 _MOST_ELEMENTS = 1 << 20
 _OTHER_SEED = 0x5EED

@@ -283,7 +283,11 @@ class _Comparison:
 
     def _without_slope(self, path: str, array: ArrayOut) -> Flags | None:
         """Where the gradient of an input is not defined; None where it is everywhere."""
-        return self._at_nan(path, array.shape) if not self._gives_nan_alone() else _not_a_number(array)
+        gold = self._all.gold.gradients.get(path)
+        if gold is None or gold.shape != array.shape or not self._gives_nan_alone():
+            return self._at_nan(path, array.shape)
+        unknown = _not_a_number(array) & ~_not_a_number(gold)
+        return unknown if unknown.any() else None
 
     def _gives_nan_alone(self) -> bool:
         """Whether nothing but NaN comes out: that has no slope, and NaN is as good as any number."""
@@ -445,10 +449,10 @@ def _is_exact(array: ArrayOut) -> bool:
     return dtype_named(array.dtype).is_exact
 
 
-def _not_a_number(array: ArrayOut) -> Flags | None:
-    assert array.bits is not None
-    found = np.isnan(numbers(ArrayIn(array.bits, array.dtype)))
-    return found if found.any() else None
+def _not_a_number(array: ArrayOut) -> Flags:
+    if array.bits is None:
+        return np.zeros(array.shape, dtype=np.bool_)
+    return np.asarray(np.isnan(numbers(ArrayIn(array.bits, array.dtype))))
 
 
 def _steps(array: ArrayOut) -> list[int]:
