@@ -10,12 +10,17 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks import parameters  # noqa: E402
-from trueline.ops.catalogue import catalogue_cases  # noqa: E402
+from trueline.ops.catalogue import catalogue_apis, catalogue_cases  # noqa: E402
 
 
-@pytest.mark.parametrize("api", ["torch.nn.functional.max_pool2d", "torch.sum", "torch.lerp", "torch.argsort"])
+@pytest.mark.parametrize("api", ["torch.max_pool2d", "torch.sum", "torch.lerp", "torch.argsort", "torch.scatter_add"])
 def test_no_argument_is_idle(api: str) -> None:
-    assert [name for name in parameters.idle_arguments(api) if name not in parameters.IDLE] == []
+    assert parameters.unexplained(api) == []
+
+
+def test_every_operator_with_a_reason_is_in_the_catalogue() -> None:
+    named = {key.split()[0] for key in parameters.IDLE if " " in key}
+    assert named <= set(catalogue_apis())
 
 
 def test_an_argument_that_changes_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from trueline.dtypes import dtype_named
 from trueline.errors import UsageError
 from trueline.ops.catalogue import (
     activations,
+    arguments,
     attention,
     comparison,
     convolutions,
@@ -51,6 +52,7 @@ FAMILIES = {
     "sorting": sorting.ROWS,
     "special_functions": special_functions.ROWS,
     "corners": corners.ROWS,
+    "arguments": arguments.ROWS,
 }
 
 

@@ -57,17 +57,18 @@ ROWS: list[Row] = [
             _list(),
             _list(),
             _list("positive"),
-            [],
+            maxima,
             _STEPS,
             lr=1e-3,
             beta1=0.9,
             beta2=0.999,
             weight_decay=0.01,
             eps=1e-8,
-            amsgrad=False,
+            amsgrad=bool(maxima),
             maximize=False,
         )
         for name in ("_fused_adam_", "_fused_adamw_")
+        for maxima in ([], _list("positive"))
     ],
     forward(
         "torch._fused_adagrad_",
