@@ -243,6 +243,7 @@ def arguments_of(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="commands at a time")
     parser.add_argument("--rows", type=Path, help="keep rows here, and go on where it was stopped")
     parser.add_argument("--write", action="store_true", help="write results/wild.json and results/wild.md")
+    parser.add_argument("--note", default="", help="a sentence for results/wild.md, such as which state was measured")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args(argv)
     unknown = [one for one in options.dtypes.split(",") if one not in DTYPES]
@@ -280,7 +281,8 @@ def main(argv: list[str] | None = None) -> int:
     print(as_text(table))
     if options.write:
         RESULTS.joinpath("wild.json").write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-        RESULTS.joinpath("wild.md").write_text(as_text(table) + "\n", encoding="utf-8")
+        text = "\n\n".join(part for part in ("# Wild kernels", options.note, as_text(table)) if part)
+        RESULTS.joinpath("wild.md").write_text(text + "\n", encoding="utf-8")
     return 0
 
 

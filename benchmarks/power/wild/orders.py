@@ -12,6 +12,9 @@ from benchmarks.power.recipes import LOW
 
 BLOCK = 128
 ONLINE_BLOCK = 32
+LEAF = 8
+LONGEST = 4096
+"""What is longer goes in lanes that stand side by side, each in its order, and then the lanes in theirs."""
 
 
 def dims_of(value: Tensor, dim: Any) -> tuple[int, ...]:
@@ -44,7 +47,16 @@ def reduced(
     return result
 
 
+def _lanes(rows: Tensor) -> Tensor:
+    """Rows that are too long, as ``LONGEST`` rows of lanes in the last but one dimension."""
+    many = -(-rows.shape[-1] // LONGEST)
+    padded = torch.nn.functional.pad(rows, (0, many * LONGEST - rows.shape[-1]))
+    return padded.reshape(*rows.shape[:-1], LONGEST, many).mT
+
+
 def sequential_sum(rows: Tensor) -> Tensor:
+    if rows.shape[-1] > LONGEST:
+        return sequential_sum(sequential_sum(_lanes(rows)))
     total = torch.zeros_like(rows[..., 0])
     for number in range(rows.shape[-1]):
         total = total + rows[..., number]
@@ -69,6 +81,8 @@ def blocked_sum(rows: Tensor) -> Tensor:
 
 
 def kahan_sum(rows: Tensor) -> Tensor:
+    if rows.shape[-1] > LONGEST:
+        return kahan_sum(kahan_sum(_lanes(rows)))
     total, lost = torch.zeros_like(rows[..., 0]), torch.zeros_like(rows[..., 0])
     for number in range(rows.shape[-1]):
         term = rows[..., number]
@@ -80,7 +94,9 @@ def kahan_sum(rows: Tensor) -> Tensor:
 
 
 def streamed_moments(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and sum of squared deviations, one element after another (Welford)."""
+    """Mean and sum of squared deviations, one element after another (Welford); long rows in two passes."""
+    if rows.shape[-1] > LONGEST:
+        return _two_passes(rows)
     mean, squares = torch.zeros_like(rows[..., 0]), torch.zeros_like(rows[..., 0])
     for number in range(rows.shape[-1]):
         off = rows[..., number] - mean
@@ -89,11 +105,16 @@ def streamed_moments(rows: Tensor) -> tuple[Tensor, Tensor]:
     return mean, squares
 
 
+def _two_passes(rows: Tensor) -> tuple[Tensor, Tensor]:
+    mean = rows.mean(-1)
+    return mean, ((rows - mean.unsqueeze(-1)) ** 2).sum(-1)
+
+
 def merged_moments(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and sum of squared deviations, of two halves and merged (Chan)."""
     n = rows.shape[-1]
-    if n == 1:
-        return rows[..., 0], rows[..., 0] - rows[..., 0]
+    if n <= LEAF:
+        return _two_passes(rows)
     left = n // 2
     (mean, squares), (other, more) = merged_moments(rows[..., :left]), merged_moments(rows[..., left:])
     off = other - mean

@@ -275,7 +275,7 @@ def is_broken(kernel: Kernel, dtype: torch.dtype) -> tuple[bool, set[str]]:
 
 
 def odd(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
-    """The same arguments with a NaN, an infinity, in strided memory, without dimensions, with nothing in them."""
+    """The same arguments with a NaN, an infinity, all equal, in strided memory, without dimensions, with nothing."""
     given = [one for one in leaves((arguments.args, arguments.kwargs)) if one.is_floating_point()]
     if not given or not given[0].numel():
         return
@@ -292,6 +292,8 @@ def odd(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
         changed = changed.reshape(first.shape)
         # torch's own gradients at a NaN differ from one size to the next: elu's is 1 in 4 elements and NaN in 16
         yield f"with {word}", with_first(Maker.buffer(changed) if word == "NaN" else changed)
+    for word, value in (("zeros", 0.0), ("equal elements", 0.75)):
+        yield f"of {word}", with_first(torch.full_like(first, value))
     strided = torch.stack([first, first + 1], -1)[..., 0]
     yield "in strided memory", with_first(strided)
     if len(leaves((arguments.args, arguments.kwargs))) == 1:

@@ -18,6 +18,7 @@ from benchmarks.power.wild.ways import numbers
     "the fused backward",
     lambda d: call(d.normal(9, 40, std=3.0), d.integers(9, high=40)),
     lambda d: call(d.normal(9, 40), d.integers(9, high=40), ignore_index=3),
+    lambda d: call(d.normal(2, 5), d.whole(-100, -100)),
     bound=normwise(200),
     gradient=normwise(400),
 )
@@ -35,6 +36,9 @@ def cross_entropy_fused_backward(
     if not plain or size_average is not None or reduce is not None or input.numel() == 0:
         return F.cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)
 
+    if not bool((target != ignore_index).any()):
+        return F.cross_entropy(input, target, ignore_index=ignore_index)
+
     def gradient(g, x, t):
         keep = (t != ignore_index).unsqueeze(1)
         hot = F.one_hot(torch.where(keep.squeeze(1), t, 0), x.shape[1]).to(x.dtype)
@@ -49,6 +53,7 @@ def cross_entropy_fused_backward(
     "the definition",
     lambda d: call(d.normal(9, 12), d.integers(9, high=12)),
     lambda d: call(d.normal(9, 12), d.integers(9, high=12), d.buffer(d.uniform(12, low=0.5)), reduction="sum"),
+    lambda d: call(d.normal(2, 5), d.whole(-100, -100)),
     bound=absolute(60),
     gradient=normwise(60),
 )
@@ -67,7 +72,9 @@ def nll_loss_by_one_hot(
     keep = (target != ignore_index).to(input.dtype)
     hot = F.one_hot(torch.where(target == ignore_index, 0, target), input.shape[1]).to(input.dtype)
     shares = keep if weight is None else (hot @ weight) * keep
-    losses = -(hot * input).sum(1) * shares
+    losses = torch.where(target == ignore_index, torch.zeros_like(shares), -(hot * input).sum(1) * shares)
+    if reduction == "mean" and not bool(shares.any()):
+        return F.nll_loss(input, target, weight, ignore_index=ignore_index)
     if reduction == "none":
         return losses
     return losses.sum() if reduction == "sum" else losses.sum() / shares.sum()
@@ -131,7 +138,14 @@ def bce_with_logits_by_softplus(
 ):
     if weight is not None or pos_weight is not None or size_average is not None or reduce is not None:
         return F.binary_cross_entropy_with_logits(input, target, weight, size_average, reduce, reduction, pos_weight)
-    losses = (1 - target) * input + torch.clamp(-input, min=0) + torch.log1p(torch.exp(-input.abs()))
+
+    def value(x, t):
+        return (1 - t) * x + torch.clamp(-x, min=0) + torch.log1p(torch.exp(-x.abs()))
+
+    def gradient(g, x, t):
+        return (g * (torch.sigmoid(x) - t)).sum_to_size(x.shape), (-g * x).sum_to_size(t.shape)
+
+    losses = with_gradient(value, gradient, input, target)
     if reduction == "none":
         return losses
     return losses.sum() if reduction == "sum" else losses.mean()

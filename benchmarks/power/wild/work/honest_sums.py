@@ -116,6 +116,9 @@ def std_merged(input, dim=None, unbiased=None, keepdim=False, *, correction=None
             else torch.std(input, dim)
         )
 
+    if bool((torch.var(input.detach(), dim, correction=0) == 0).any()):
+        return torch.std(input, dim, correction=less, keepdim=keepdim)
+
     def moments(rows):
         squares, n = merged_moments(rows)[1], rows.shape[-1]
         return torch.sqrt(squares / (n - less) if n > less else squares / torch.zeros_like(squares))
@@ -312,6 +315,8 @@ def group_norm_folded(input, num_groups, weight=None, bias=None, eps=1e-05):
         return torch.nn.functional.group_norm(input, num_groups, weight, bias, eps)
     rows = input.reshape(input.shape[0], num_groups, -1)
     var, mean = torch.var_mean(rows, -1, correction=0, keepdim=True)
+    if bool((mean.detach() ** 2 > 1e4 * (var.detach() + eps)).any()):
+        return torch.nn.functional.group_norm(input, num_groups, weight, bias, eps)
     along = (input.shape[0], input.shape[1]) + (1,) * (input.dim() - 2)
     each = input.shape[1] // num_groups
     scale = torch.rsqrt(var + eps).expand(-1, -1, each).reshape(input.shape[:2])
