@@ -152,12 +152,13 @@ class HeldCall:
 class Examination:
     """Everything that was held of a step, in the order in which it happened. ``origin`` is the first call that made
     something bad of clean inputs and whose bad output went on to a sink; None where there is none. ``missed`` counts
-    the calls of the step that were no longer held."""
+    the calls of the step that were no longer held; ``note`` says how what was not held was had."""
 
     step: int
     origin: HeldCall | None
     calls: tuple[HeldCall, ...]
     missed: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

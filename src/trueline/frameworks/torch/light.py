@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from trueline.frameworks.light import Examination, LightOptions, LookName, Sink, StepLooks
-from trueline.frameworks.torch import light_looks
+from trueline.frameworks.torch import light_looks, regions
 from trueline.frameworks.torch.asking import quick_asking
 from trueline.frameworks.torch.doors import TorchWatcher
 from trueline.frameworks.torch.light_calls import FORWARD_FIELDS, Entry, LightWatch
@@ -27,13 +27,19 @@ from trueline.frameworks.torch.light_leaves import leaves_of, place_of
 from trueline.frameworks.torch.light_looks import RAW
 from trueline.frameworks.torch.light_names import LookNames, entry_numbered
 from trueline.frameworks.torch.light_notebook import LightTraits
-from trueline.frameworks.torch.light_steps import Copies, Step, free_memory
+from trueline.frameworks.torch.light_replay import Replay
+from trueline.frameworks.torch.light_steps import Step, free_memory
+from trueline.frameworks.torch.light_tape import EngineRun, Tape, most_waiting, parts_of, random_states, with_refs
 from trueline.frameworks.torch.modes import push, remove
 from trueline.frameworks.torch.unseen import Unseen, bytes_of
 
 CHEAP = 0.03
 """The share of a step that looking at everything may take; then all is looked at in every step."""
 DEAR = 0.06
+PLAYED_SHARE = 0.5
+"""Of the memory that is free: what may be held of a step that is computed again."""
+LOOK_AT_MEMORY = 16
+"""In every so many steps it is asked how much memory the program uses."""
 BAD_STEPS = 2
 """So many bad steps are held until they are forgotten; the first ones, since what follows is their doing."""
 LEAST_HELD = 64 << 20
@@ -50,8 +56,9 @@ class TorchLightWatcher(TorchWatcher):
         self._steps: dict[int, Step] = {}
         self._began = 0.0
         self._rotation = 1 if self.options.whole else self.options.rotation
-        self._copies = (Copies(), Copies())
-        """Two sets take turns."""
+        self._tape = Tape()
+        self._had_backward = True
+        self._turns = 0
         self._stopped = False
         self.watch = self._make_watch()
         self.trouble: dict[str, int] = self.watch.notebook.trouble_texts
@@ -61,9 +68,15 @@ class TorchLightWatcher(TorchWatcher):
         self._names = LookNames(self.watch, self._modules)
         self.names: Sequence[LookName] = self._names.names
         self._asleep = False
+        self._has_engine = False
 
     def _make_watch(self) -> LightWatch:
-        return LightWatch(self.options, backward_begins=self._backward_begins, over_limit=self._over_limit)
+        return LightWatch(
+            self.options,
+            backward_begins=self._backward_begins,
+            over_limit=self._over_limit,
+            before_change=self._before_change,
+        )
 
     # Beginning and ending.
 
@@ -74,6 +87,15 @@ class TorchLightWatcher(TorchWatcher):
         self.watch.new_step(0, self._rotation)
         self._began = time.process_time()
         self._open()
+        self._begin_tape()
+
+    def _find(self) -> None:
+        if not self._found:
+            super()._find()
+            for function in regions.backwards():
+                if function.__name__ == "_engine_run_backward":  # older versions of torch have others, and nothing is taped
+                    self._splice(self._inside, function, self._engine)
+                    self._has_engine = True
 
     def _open_modes(self) -> None:
         super()._open_modes()
@@ -108,7 +130,7 @@ class TorchLightWatcher(TorchWatcher):
         self.watch.entries.clear()
         self._steps.clear()
         self._now = Step(0)
-        self._copies = (Copies(), Copies())
+        self._tape = Tape()
 
     # Steps.
 
@@ -127,6 +149,7 @@ class TorchLightWatcher(TorchWatcher):
         self._adapt()
         self._now = Step(step + 1)
         self.watch.new_step(step + 1, self._rotation)
+        self._begin_tape()
         self._began = time.process_time()
 
     def _close_step(self, number: int) -> None:
@@ -139,11 +162,13 @@ class TorchLightWatcher(TorchWatcher):
         self._gather(now)
         self.watch.end_recent()
         now.entries = self.watch.entries[:]
+        now.tape = self._tape if self.watch.taping else None
+        self._had_backward = now.backward
         del self.watch.entries[:]
         now.bytes = self.watch.own.held - sum(step.bytes for step in self._steps.values())
         sent = self.watch.looks.collect()
         now.arriving += sent
-        now.elsewhere = bool(sent)
+        now.elsewhere |= bool(sent)
         now.ended = True
         self._steps[number] = now
 
@@ -181,7 +206,7 @@ class TorchLightWatcher(TorchWatcher):
             self._names.learn(step.rows[step.given :], step.entries)
             step.missed += len(step.entries)
         step.entries = []
-        step.copies = {}
+        step.tape = None
         self.watch.own.held -= step.bytes
         step.bytes = 0
 
@@ -230,13 +255,94 @@ class TorchLightWatcher(TorchWatcher):
                 return Examination(step, None, ())
             found.arrived(wait=True)
             entries = found.entries if found.ended else self.watch.entries[:]
-            examiner = Examiner(self.watch, entries, found.all_rows(), found.copies)
+            tape = found.tape if found.ended else self._tape if self.watch.taping else None
+            if tape is not None and entries:
+                return self._played(step, entries, tape, found)
+            examiner = Examiner(self.watch, entries, found.all_rows())
             return examiner.examination(step, found.missed)
+
+    # The tape.
+
+    def _begin_tape(self) -> None:
+        """Has the calls of a step put on a tape, on a device; else they are held."""
+        recorder = self.watch.recorder
+        if recorder is None:
+            return
+        recorder.new_tape()
+        recorder.taping = taping = self._has_engine and not self.watch.outside and self._is_on_device()
+        recorder.keep_last = not self._had_backward
+        self._tape = Tape(random=random_states(), received=self.watch.received) if taping else Tape()
+        self.watch.received = self._tape.received
+        if taping and self._turns % LOOK_AT_MEMORY == 0:
+            recorder.most_waiting = most_waiting()
+        self._turns += 1
+
+    def _is_on_device(self) -> bool:
+        return self.watch.looks.any_later or (torch.cuda.is_available() and torch.cuda.is_initialized())
+
+    def _before_change(self, tensors: list[torch.Tensor]) -> None:
+        self._tape.before_change(tensors, self.watch.own.limit // 4)
+
+    def _engine(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Stands in for the function by which gradients are computed."""
+        run = None
+        if self.watch.looking and self.watch.taping and torch._C._current_graph_task_id() == -1:
+            try:
+                run = self._begin_run(args, kwargs)
+            except Exception as error:
+                self.watch.notebook.trouble(error)
+        made = original(*args, **kwargs)
+        if run is not None and made is not None:
+            given = [one for one in made if one is not None]
+            for leaf, tensor in enumerate(given):
+                self.watch.recorder.made(run.number, leaf, tensor, True)
+        return made
+
+    def _begin_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> EngineRun:
+        watch, recorder = self.watch, self.watch.recorder
+        roots = with_refs(tuple(args[0]), recorder.taped, (torch.Tensor,))
+        others = with_refs(args[1:], recorder.taped, (torch.Tensor,))
+        named = {name: with_refs(value, recorder.taped, (torch.Tensor,)) for name, value in kwargs.items()}
+        run = EngineRun(recorder.take_number(), roots, others, named)
+        self._now.backward, self._now.graded = True, False
+        for ref, root in zip(roots, args[0], strict=True):
+            entry = entry_numbered(watch.entries, ref.number) if type(ref) is watch.ref_type else None
+            if entry is not None:
+                with Unseen():
+                    watch.looks.add(root.detach(), ref.number, entry[1], light_looks.OUTPUT, ref.leaf, Sink.LOSS)
+        self._tape.runs.append(run)
+        return run
+
+    def _played(self, step: int, entries: list[Entry], tape: Tape, found: Step) -> Examination:
+        """What comes of a step that is computed again."""
+        if torch._C._current_graph_task_id() != -1:
+            return Examination(step, None, (), len(entries), "gradients are being computed, so it was not computed again")
+        replay = Replay(self.watch, entries, tape, found.all_rows(), limit=int(PLAYED_SHARE * free_memory()))
+        rows = replay.play()
+        examiner = Examiner(self.watch, replay.entries, rows)
+        return examiner.examination(step, found.missed + replay.missed, replay.note)
+
+    def _cut_tape(self) -> None:
+        """An optimizer has stepped: what came before cannot be played any more, and was good or has been examined."""
+        self._names.learn(self._now.rows[self._now.given :], self.watch.entries)
+        self._now.missed += len(self.watch.entries)
+        self.watch.entries.clear()
+        self._begin_tape()
+
+    def _hear_of_it(self) -> None:
+        """Waits for what a device was asked, so that a step is known to be bad before its parameters are changed."""
+        sent = self.watch.looks.collect()
+        if sent:
+            self._now.arriving += sent
+            self._now.elsewhere = True
+        self._now.arrived(wait=True)
 
     # What is looked at in every step.
 
     def _backward_begins(self, forward: int) -> None:
         """A backward begins at the output of this call: its loss."""
+        if self.watch.taping:  # it has been looked at
+            return
         now = self._now
         now.backward, now.graded = True, False
         entry = entry_numbered(self.watch.entries, forward)
@@ -248,6 +354,11 @@ class TorchLightWatcher(TorchWatcher):
 
     def _look_at_result(self) -> None:
         """In a step without a backward, what its last call gave stands for what the step was for."""
+        if self.watch.taping:
+            number, site, *last = self.watch.recorder.last or (-1, -1)
+            for leaf, tensor in enumerate(last):
+                self.watch.looks.add(tensor, number, site, light_looks.OUTPUT, leaf, Sink.RESULT)
+            return
         entry = next((entry for entry in reversed(self.watch.entries) if len(entry) == FORWARD_FIELDS), None)
         if entry is None or isinstance(entry[5], str):
             return
@@ -266,7 +377,7 @@ class TorchLightWatcher(TorchWatcher):
                 parameters = [one for group in optimizer.param_groups for one in group["params"]]
                 self._look_at_gradients(parameters)
                 self._now.graded = True
-                self._copy(parameters)
+                self._hear_of_it()
         except Exception as error:
             self.watch.notebook.trouble(error)
         remove(self._mode)
@@ -278,6 +389,8 @@ class TorchLightWatcher(TorchWatcher):
         try:
             with Unseen():
                 self._now.stepped = True
+                if self.watch.taping:
+                    self._cut_tape()
                 self._look_at_parameters(optimizer)
         except Exception as error:
             self.watch.notebook.trouble(error)
@@ -301,23 +414,13 @@ class TorchLightWatcher(TorchWatcher):
             add(parameters[position], -1, sites[position], light_looks.PARAMETER, 0, Sink.PARAMETER)
         self.watch.looks.send()
 
-    def _copy(self, parameters: list[torch.Tensor]) -> None:
-        """Keeps what parameters on a device were for the calls of this step: when it is known that the step was bad,
-        the optimizer has long changed them. On the CPU that is known before."""
-        there = [one for one in parameters if one.grad is not None and self.watch.looks.is_later(one)]
-        if there:
-            self._now.copies = self._copies[self._now.number % 2].take(there, most=self.watch.own.limit // 4)
-            for step in self._steps.values():
-                if step.number % 2 == self._now.number % 2:
-                    step.copies = {}  # overwritten
-
     def _parameters_held(self) -> list[torch.Tensor]:
         """The leaves that calls of this step were given and whose gradient is wanted."""
         found: dict[int, torch.Tensor] = {}
         for entry in self.watch.entries:
             if len(entry) == FORWARD_FIELDS:
-                for tensor in leaves_of(entry[3], entry[4]):
-                    if is_parameter(tensor):
+                for tensor in parts_of(entry[3:5]):
+                    if isinstance(tensor, torch.Tensor) and is_parameter(tensor):
                         found[id(tensor)] = tensor
         return list(found.values())
 
@@ -337,7 +440,7 @@ class TorchLightWatcher(TorchWatcher):
                     return
                 for step in list(self._steps.values()):
                     self._release(step)
-                if own.held > own.limit:
+                if own.held > own.limit and not self.watch.taping:
                     self._evict()
         except Exception as error:
             self.watch.notebook.trouble(error)
