@@ -79,6 +79,8 @@ class Watch:
         self._bad_step = self._kept_step = -2
         self._asked = (-2, Doubt.CLEAN)
         self._look_backs = 0
+        self._how_had = ""
+        """How the calls of the last examination were had, where they were not held."""
         self._troubles = 0
         self._broken = ""
         """Why nothing can be written any more; empty while all is well."""
@@ -311,6 +313,7 @@ class Watch:
         self._kept_step = looks.step
         self._look_back.write(examination)
         self._writer.drain()
+        self._how_had = examination.note
         return True
 
     def _explain(self, run: Path, looks: StepLooks, doubt: Doubt) -> WatchEvent | None:
@@ -322,6 +325,8 @@ class Watch:
             self.counts["meant"] += 1
             return WatchEvent(EventKind.MEANT, looks.step, self._rank, found.message, str(run))
         message = found.message or f"step {looks.step}: {worst_of(looks)}"
+        if self._how_had:
+            message = f"{message}; {self._how_had}"
         if doubt is Doubt.STUCK:
             message = (
                 f"step {looks.step}: the loss scaler has skipped {self._suspicion.probes} steps in a row; {message}"

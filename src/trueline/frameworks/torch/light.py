@@ -29,9 +29,18 @@ from trueline.frameworks.torch.light_names import LookNames, entry_numbered
 from trueline.frameworks.torch.light_notebook import LightTraits
 from trueline.frameworks.torch.light_replay import Replay
 from trueline.frameworks.torch.light_steps import Step, free_memory
-from trueline.frameworks.torch.light_tape import EngineRun, Tape, most_waiting, parts_of, random_states, with_refs
+from trueline.frameworks.torch.light_tape import (
+    EngineRun,
+    Tape,
+    default_device,
+    has_own_modes,
+    most_waiting,
+    parts_of,
+    random_states,
+    with_refs,
+)
 from trueline.frameworks.torch.modes import push, remove
-from trueline.frameworks.torch.unseen import Unseen, bytes_of
+from trueline.frameworks.torch.unseen import Unseen, bytes_of, kernels_are_seen
 
 CHEAP = 0.03
 """The share of a step that looking at everything may take; then all is looked at in every step."""
@@ -269,15 +278,19 @@ class TorchLightWatcher(TorchWatcher):
         if recorder is None:
             return
         recorder.new_tape()
-        recorder.taping = taping = self._has_engine and not self.watch.outside and self._is_on_device()
+        recorder.taping = taping = self._may_tape()
         recorder.keep_last = not self._had_backward
-        self._tape = Tape(random=random_states(), received=self.watch.received) if taping else Tape()
+        self._tape = Tape(random=random_states(), device=default_device()) if taping else Tape()
         self.watch.received = self._tape.received
         if taping and self._turns % LOOK_AT_MEMORY == 0:
             recorder.most_waiting = most_waiting()
         self._turns += 1
 
-    def _is_on_device(self) -> bool:
+    def _may_tape(self) -> bool:
+        """Whether the next step may be put on a tape: it would come out the same when it is played without the program's
+        own modes."""
+        if not self._has_engine or self.watch.outside or kernels_are_seen() or has_own_modes(self._mode):
+            return False
         return self.watch.looks.any_later or (torch.cuda.is_available() and torch.cuda.is_initialized())
 
     def _before_change(self, tensors: list[torch.Tensor]) -> None:

@@ -21,7 +21,7 @@ from trueline.frameworks.torch.light_calls import FORWARD_FIELDS, Entry, LightWa
 from trueline.frameworks.torch.light_hold import Holding, is_parameter
 from trueline.frameworks.torch.light_leaves import leaves_of, place_of, versions_of
 from trueline.frameworks.torch.light_looks import OUTPUT, RAW, taken_apart
-from trueline.frameworks.torch.light_tape import EngineRun, Tape, parts_of, with_refs
+from trueline.frameworks.torch.light_tape import EngineRun, Tape, on_device, parts_of, with_refs
 from trueline.frameworks.torch.names import may_change
 from trueline.frameworks.torch.unseen import Unseen, storage_of, told
 from trueline.numerics.light import LOOK
@@ -159,7 +159,7 @@ class Replay:
     # Calls.
 
     def _call(self, entry: Entry) -> None:
-        number, self._inner.site, thread, args, kwargs, result, *_, function, modes = entry
+        number, self._inner.site, _, args, kwargs, result, *_, function, modes = entry
         site = self._watch.sites[entry[1]]
         if function is None:
             self._held(entry)
@@ -183,7 +183,7 @@ class Replay:
             inner._add((*call[:3], *Holding().given(*own), result, call[3], None, b"", None, None))
             return
         with _under(modes):
-            made = function(*own[0], **(own[1] or {}))
+            made = function(*own[0], **on_device(function, own[1], self._tape.device))
         with Unseen():
             inner._end(site.trait, call, *own, made)
         for leaf, tensor in enumerate(leaves_of((made,), None)):
@@ -191,7 +191,7 @@ class Replay:
 
     def _held(self, entry: Entry) -> None:
         """A call that is not made again: what it gave is still there."""
-        number, site, thread, args, kwargs, result = entry[:6]
+        number, site, result = entry[0], entry[1], entry[5]
         new = self._inner._next_number()
         self._numbers[number] = new, site
         self._inner.entries.append((new, *entry[1:]))
@@ -297,10 +297,11 @@ class Replay:
 
     def _compared(self, rows: LooksArray) -> str:
         """Whether the loss is what it was."""
-        looks = [
-            [repr(row[list(LOOK.names or ())].tolist()) for row in some if taken_apart(int(row["key"])).sink == Sink.LOSS]
-            for some in (self._live, rows)
-        ]
+        names = list(LOOK.names or ())
+        looks = []
+        for some in (self._live, rows):
+            losses = some[[taken_apart(int(key)).sink == Sink.LOSS for key in some["key"]]]
+            looks.append([repr(row[names].tolist()) for row in losses])
         if not looks[0] or len(looks[0]) != len(looks[1]):
             return AGAIN
         return f"{AGAIN} and gave {'the same' if looks[0] == looks[1] else 'another'} loss"

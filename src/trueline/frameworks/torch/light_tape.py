@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils._device import DeviceContext, _device_constructors
 
 from trueline.frameworks.torch.light_leaves import leaves_of, place_of, written_unseen
 from trueline.frameworks.torch.unseen import Unseen, storage_of
@@ -46,12 +47,15 @@ class EngineRun(NamedTuple):
 @dataclass
 class Tape:
     """What belongs to the calls on the tape. ``saved`` are bytes of storages as they were before a call changed them,
-    by place; of ``lost`` ones nothing was kept. ``received`` is what collectives wrote to tensors on the tape, by their number. ``random`` are the states of generators at the beginning."""
+    by place; of ``lost`` ones nothing was kept. ``random`` are the states of generators at the beginning, ``device``
+    the one on which new tensors are made (None for torch's own). ``received`` is what collectives wrote to tensors on
+    the tape, by their number."""
 
     runs: list[EngineRun] = field(default_factory=list)
     saved: dict[int, Any] = field(default_factory=dict)
     lost: set[int] = field(default_factory=set)
     random: list[tuple[Any, torch.Tensor]] = field(default_factory=list)
+    device: Any = None
     received: dict[int, list[tuple[Any, torch.Tensor]]] = field(default_factory=dict)
     bytes: int = 0
 
@@ -79,6 +83,14 @@ def written_by(trait: Any, args: Any, kwargs: dict[str, Any] | None) -> list[tor
         return [leaves[position] for position in sorted(hidden)]
     out = leaves_of([(kwargs or {}).get("out")], None)
     return out or leaves_of(args[:1], None)
+
+
+def on_device(function: Any, kwargs: dict[str, Any] | None, device: Any) -> dict[str, Any]:
+    """The named arguments of a call that may make a tensor on the default device."""
+    named = dict(kwargs or {})
+    if device is not None and function in _device_constructors() and named.get("device") is None:
+        named["device"] = device
+    return named
 
 
 def layout_of(tensor: torch.Tensor) -> tuple[Any, ...]:
@@ -109,6 +121,21 @@ def state_of_thread(grad: int, autocast: int) -> ThreadModes:
         )
     modes = ThreadModes(bool(grad), active)
     return _known_modes.setdefault(modes, modes)
+
+
+def _modes() -> list[Any]:
+    count = torch._C._len_torch_function_stack()
+    return [torch._C._get_function_stack_at(position) for position in range(count)]
+
+
+def has_own_modes(ours: Any) -> bool:
+    """Whether the program has modes of its own for functions, besides that for the device of new tensors."""
+    return any(mode is not ours and not isinstance(mode, DeviceContext) for mode in _modes())
+
+
+def default_device() -> Any:
+    """The device on which the program has new tensors made; None where it has not said so."""
+    return next((mode.device for mode in reversed(_modes()) if isinstance(mode, DeviceContext)), None)
 
 
 def random_states() -> list[tuple[Any, torch.Tensor]]:
