@@ -165,12 +165,16 @@ class Examination:
 class LightOptions:
     """``rotation``: each call is looked at in every so many steps, at large tensors a part at a time. ``hold``: the
     memory that may be held back from the program, as a share of what is free (below 1) or in bytes. ``backward``:
-    whether gradients are watched. ``whole``: everything is looked at, all of it, in every step."""
+    whether gradients are watched. ``whole``: everything is looked at, all of it, in every step. ``budget``: the share
+    of a step's time that recording steps may take where that is not needed in every one, ``tape_rotation`` the
+    rotation there (None: the same)."""
 
     rotation: int = 4
     hold: float = 0.25
     backward: bool = True
     whole: bool = False
+    budget: float = 0.03
+    tape_rotation: int | None = None
 
 
 class LightWatcher(Protocol):

@@ -91,7 +91,11 @@ typedef struct {
     PyObject *last;      /* a list: the number and the site of the last call, and its result; or NULL */
     PyObject *states[2]; /* what ``state_of_thread`` says without autocast, without and with gradients */
     int64_t waiting_bytes, most_waiting; /* of tensors that wait to be read by their device */
+    _Bool (*autocast_door)(signed char kind); /* of torch's: whether autocast is on, on the CPU and on CUDA; or NULL */
+    long long calls, spent; /* on the tape in this step: how many, and the nanoseconds that one in SAMPLE took us */
 } LightRecorder;
+
+#define SAMPLE 16
 
 typedef struct {
     Py_ssize_t position, leaf;
@@ -448,7 +452,9 @@ static int tape_inputs(LightRecorder *self, LightOpen *call, PyObject *args, PyO
 static PyObject *thread_state_now(LightRecorder *self)
 {
     int grad = doors.grad_enabled(), some = 0;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(self->autocast_types); i++) {
+    if (self->autocast_door != NULL)
+        some = self->autocast_door(0) || self->autocast_door(1);
+    for (Py_ssize_t i = 0; self->autocast_door == NULL && i < PyTuple_Size(self->autocast_types); i++) {
         PyObject *on = PyObject_CallFunctionObjArgs(self->autocast, PyTuple_GetItem(self->autocast_types, i), NULL);
         if (on == NULL)
             return NULL;
@@ -822,6 +828,8 @@ static PyObject *light_make(PyObject *function, PyObject *args, PyObject *kwargs
 static PyObject *light_open(LightRecorder *self, LightOpen *call, PyObject *function, PyObject *args, PyObject *kwargs)
 {
     Quiet quiet;
+    int sampled = self->taping && self->calls++ % SAMPLE == 0;
+    long long begun = sampled ? light_clock() : 0;
     int failed = begin_quiet(&quiet, self->no_torch_function) < 0;
     if (!failed) {
         failed = (self->taping && (call->state = thread_state_now(self)) == NULL) || begin_light(self, call, args, kwargs) < 0;
@@ -829,7 +837,10 @@ static PyObject *light_open(LightRecorder *self, LightOpen *call, PyObject *func
     }
     if (failed)
         return report_trouble(self->notebook) < 0 ? NULL : light_make(function, args, kwargs);
+    if (sampled)
+        self->spent += light_clock() - begun;
     PyObject *result = light_make(function, args, kwargs);
+    begun = sampled ? light_clock() : 0;
     if (result == NULL) {
         light_raised(self, call, args, kwargs);
     } else if (self->looking) {
@@ -841,6 +852,8 @@ static PyObject *light_open(LightRecorder *self, LightOpen *call, PyObject *func
         if (failed && report_trouble(self->notebook) < 0)
             Py_CLEAR(result);
     }
+    if (sampled)
+        self->spent += light_clock() - begun;
     return result;
 }
 
@@ -1254,6 +1267,16 @@ static PyObject *light_device_of(PyObject *object, PyObject *tensor)
     return Py_BuildValue("ii", described.device_type, described.device_index);
 }
 
+/* Shows the function of torch's that tells whether autocast is on. */
+static PyObject *light_open_autocast(PyObject *object, PyObject *address)
+{
+    unsigned long long at = PyLong_AsUnsignedLongLong(address);
+    if (PyErr_Occurred())
+        return NULL;
+    ((LightRecorder *)object)->autocast_door = (_Bool (*)(signed char))(uintptr_t)at;
+    Py_RETURN_NONE;
+}
+
 /* What stands for a tensor on the tape. */
 static PyObject *light_taped(PyObject *object, PyObject *tensor)
 {
@@ -1281,6 +1304,7 @@ static PyObject *light_new_tape(PyObject *object, PyObject *unused)
 {
     LightRecorder *self = (LightRecorder *)object;
     (void)unused;
+    self->calls = self->spent = 0;
     forget_made(&self->tape);
     Py_CLEAR(self->last);
     Py_RETURN_NONE;
@@ -1303,6 +1327,8 @@ static PyMemberDef LIGHT_MEMBERS[] = {
     {"device_used", T_PYSSIZET, offsetof(LightRecorder, device_used), 0, NULL},
     {"stream", T_ULONGLONG, offsetof(LightRecorder, stream), READONLY, NULL},
     {"scaler", T_OBJECT, offsetof(LightRecorder, scaler), 0, NULL},
+    {"calls", T_LONGLONG, offsetof(LightRecorder, calls), READONLY, NULL},
+    {"spent", T_LONGLONG, offsetof(LightRecorder, spent), READONLY, NULL},
     {"taping", T_BOOL, offsetof(LightRecorder, taping), 0, NULL},
     {"keep_last", T_BOOL, offsetof(LightRecorder, keep_last), 0, NULL},
     {"last", T_OBJECT, offsetof(LightRecorder, last), 0, NULL},
@@ -1317,6 +1343,7 @@ static PyMethodDef LIGHT_METHODS[] = {
     {"look_at", light_look_at, METH_VARARGS, "look_at(tensor, call, site, part, leaf, sink): looks at one tensor"},
     {"look_at_gradients", light_look_at_gradients, METH_VARARGS,
      "look_at_gradients(parameters, sites, part, sink): looks at the gradient of each parameter that has one"},
+    {"open_autocast", light_open_autocast, METH_O, "open_autocast(address): the function that tells whether it is on"},
     {"taped", light_taped, METH_O, "taped(tensor): what stands for it on the tape"},
     {"made", light_made, METH_VARARGS, "made(number, leaf, tensor, fresh): a call which is held has made this"},
     {"new_tape", light_new_tape, METH_NOARGS, "new_tape(): forgets what calls have made"},

@@ -17,9 +17,8 @@ import numpy as np
 import torch
 
 from trueline.frameworks.light import Examination, LightOptions, LookName, Sink, StepLooks
-from trueline.frameworks.torch import light_looks, regions
+from trueline.frameworks.torch import light_looks
 from trueline.frameworks.torch.asking import quick_asking
-from trueline.frameworks.torch.doors import TorchWatcher
 from trueline.frameworks.torch.light_calls import FORWARD_FIELDS, Entry, LightWatch
 from trueline.frameworks.torch.light_examine import Examiner
 from trueline.frameworks.torch.light_hold import is_parameter, wants_grad
@@ -27,34 +26,21 @@ from trueline.frameworks.torch.light_leaves import leaves_of, place_of
 from trueline.frameworks.torch.light_looks import RAW
 from trueline.frameworks.torch.light_names import LookNames, entry_numbered
 from trueline.frameworks.torch.light_notebook import LightTraits
-from trueline.frameworks.torch.light_replay import Replay
 from trueline.frameworks.torch.light_steps import Step, free_memory
-from trueline.frameworks.torch.light_tape import (
-    EngineRun,
-    Tape,
-    default_device,
-    has_own_modes,
-    most_waiting,
-    parts_of,
-    random_states,
-    with_refs,
-)
+from trueline.frameworks.torch.light_tape import Tape, parts_of
+from trueline.frameworks.torch.light_taping import Taping
 from trueline.frameworks.torch.modes import push, remove
-from trueline.frameworks.torch.unseen import Unseen, bytes_of, kernels_are_seen
+from trueline.frameworks.torch.unseen import Unseen, bytes_of
 
 CHEAP = 0.03
 """The share of a step that looking at everything may take; then all is looked at in every step."""
 DEAR = 0.06
-PLAYED_SHARE = 0.5
-"""Of the memory that is free: what may be held of a step that is computed again."""
-LOOK_AT_MEMORY = 16
-"""In every so many steps it is asked how much memory the program uses."""
 BAD_STEPS = 2
 """So many bad steps are held until they are forgotten; the first ones, since what follows is their doing."""
 LEAST_HELD = 64 << 20
 
 
-class TorchLightWatcher(TorchWatcher):
+class TorchLightWatcher(Taping):
     """Watches a PyTorch program lightly."""
 
     watch: Any
@@ -65,9 +51,6 @@ class TorchLightWatcher(TorchWatcher):
         self._steps: dict[int, Step] = {}
         self._began = 0.0
         self._rotation = 1 if self.options.whole else self.options.rotation
-        self._tape = Tape()
-        self._had_backward = True
-        self._turns = 0
         self._stopped = False
         self.watch = self._make_watch()
         self.trouble: dict[str, int] = self.watch.notebook.trouble_texts
@@ -77,7 +60,7 @@ class TorchLightWatcher(TorchWatcher):
         self._names = LookNames(self.watch, self._modules)
         self.names: Sequence[LookName] = self._names.names
         self._asleep = False
-        self._has_engine = False
+        self._prepare_tape()
 
     def _make_watch(self) -> LightWatch:
         return LightWatch(
@@ -96,15 +79,8 @@ class TorchLightWatcher(TorchWatcher):
         self.watch.new_step(0, self._rotation)
         self._began = time.process_time()
         self._open()
+        self._share.measure()
         self._begin_tape()
-
-    def _find(self) -> None:
-        if not self._found:
-            super()._find()
-            for function in regions.backwards():
-                if function.__name__ == "_engine_run_backward":  # older versions of torch have others, and nothing is taped
-                    self._splice(self._inside, function, self._engine)
-                    self._has_engine = True
 
     def _open_modes(self) -> None:
         super()._open_modes()
@@ -123,6 +99,8 @@ class TorchLightWatcher(TorchWatcher):
             for step in self._steps.values():
                 step.arrived(wait=True)
             self._settle()
+            if self.watch.recorder is not None:
+                self.watch.recorder.new_tape()
 
     def pause(self) -> None:
         self.stop()
@@ -156,6 +134,7 @@ class TorchLightWatcher(TorchWatcher):
         if self._asleep:  # an optimizer raised in the middle of its step
             self._wake()
         self._adapt()
+        self._end_tape()
         self._now = Step(step + 1)
         self.watch.new_step(step + 1, self._rotation)
         self._begin_tape()
@@ -172,7 +151,6 @@ class TorchLightWatcher(TorchWatcher):
         self.watch.end_recent()
         now.entries = self.watch.entries[:]
         now.tape = self._tape if self.watch.taping else None
-        self._had_backward = now.backward
         del self.watch.entries[:]
         now.bytes = self.watch.own.held - sum(step.bytes for step in self._steps.values())
         sent = self.watch.looks.collect()
@@ -262,6 +240,8 @@ class TorchLightWatcher(TorchWatcher):
                 found.arriving += self.watch.looks.collect()
             if found is None:
                 return Examination(step, None, ())
+            if found is self._now and self.watch.resting:
+                return Examination(step, None, (), note=self._why_not_taped())
             found.arrived(wait=True)
             entries = found.entries if found.ended else self.watch.entries[:]
             tape = found.tape if found.ended else self._tape if self.watch.taping else None
@@ -269,86 +249,6 @@ class TorchLightWatcher(TorchWatcher):
                 return self._played(step, entries, tape, found)
             examiner = Examiner(self.watch, entries, found.all_rows())
             return examiner.examination(step, found.missed)
-
-    # The tape.
-
-    def _begin_tape(self) -> None:
-        """Has the calls of a step put on a tape, on a device; else they are held."""
-        recorder = self.watch.recorder
-        if recorder is None:
-            return
-        recorder.new_tape()
-        recorder.taping = taping = self._may_tape()
-        recorder.keep_last = not self._had_backward
-        self._tape = Tape(random=random_states(), device=default_device()) if taping else Tape()
-        self.watch.received = self._tape.received
-        if taping and self._turns % LOOK_AT_MEMORY == 0:
-            recorder.most_waiting = most_waiting()
-        self._turns += 1
-
-    def _may_tape(self) -> bool:
-        """Whether the next step may be put on a tape: it would come out the same when it is played without the program's
-        own modes."""
-        if not self._has_engine or self.watch.outside or kernels_are_seen() or has_own_modes(self._mode):
-            return False
-        return self.watch.looks.any_later or (torch.cuda.is_available() and torch.cuda.is_initialized())
-
-    def _before_change(self, tensors: list[torch.Tensor]) -> None:
-        self._tape.before_change(tensors, self.watch.own.limit // 4)
-
-    def _engine(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Stands in for the function by which gradients are computed."""
-        run = None
-        if self.watch.looking and self.watch.taping and torch._C._current_graph_task_id() == -1:
-            try:
-                run = self._begin_run(args, kwargs)
-            except Exception as error:
-                self.watch.notebook.trouble(error)
-        made = original(*args, **kwargs)
-        if run is not None and made is not None:
-            given = [one for one in made if one is not None]
-            for leaf, tensor in enumerate(given):
-                self.watch.recorder.made(run.number, leaf, tensor, True)
-        return made
-
-    def _begin_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> EngineRun:
-        watch, recorder = self.watch, self.watch.recorder
-        roots = with_refs(tuple(args[0]), recorder.taped, (torch.Tensor,))
-        others = with_refs(args[1:], recorder.taped, (torch.Tensor,))
-        named = {name: with_refs(value, recorder.taped, (torch.Tensor,)) for name, value in kwargs.items()}
-        run = EngineRun(recorder.take_number(), roots, others, named)
-        self._now.backward, self._now.graded = True, False
-        for ref, root in zip(roots, args[0], strict=True):
-            entry = entry_numbered(watch.entries, ref.number) if type(ref) is watch.ref_type else None
-            if entry is not None:
-                with Unseen():
-                    watch.looks.add(root.detach(), ref.number, entry[1], light_looks.OUTPUT, ref.leaf, Sink.LOSS)
-        self._tape.runs.append(run)
-        return run
-
-    def _played(self, step: int, entries: list[Entry], tape: Tape, found: Step) -> Examination:
-        """What comes of a step that is computed again."""
-        if torch._C._current_graph_task_id() != -1:
-            return Examination(step, None, (), len(entries), "gradients are being computed, so it was not computed again")
-        replay = Replay(self.watch, entries, tape, found.all_rows(), limit=int(PLAYED_SHARE * free_memory()))
-        rows = replay.play()
-        examiner = Examiner(self.watch, replay.entries, rows)
-        return examiner.examination(step, found.missed + replay.missed, replay.note)
-
-    def _cut_tape(self) -> None:
-        """An optimizer has stepped: what came before cannot be played any more, and was good or has been examined."""
-        self._names.learn(self._now.rows[self._now.given :], self.watch.entries)
-        self._now.missed += len(self.watch.entries)
-        self.watch.entries.clear()
-        self._begin_tape()
-
-    def _hear_of_it(self) -> None:
-        """Waits for what a device was asked, so that a step is known to be bad before its parameters are changed."""
-        sent = self.watch.looks.collect()
-        if sent:
-            self._now.arriving += sent
-            self._now.elsewhere = True
-        self._now.arrived(wait=True)
 
     # What is looked at in every step.
 
@@ -411,7 +311,8 @@ class TorchLightWatcher(TorchWatcher):
 
     def _wake(self) -> None:
         self._asleep = False
-        push(self._mode)
+        if not self.watch.resting:
+            push(self._mode)
 
     def _look_at_gradients(self, parameters: list[torch.Tensor]) -> None:
         self.watch.looks.add_gradients(parameters, self._names.parameters(parameters))

@@ -12,8 +12,8 @@ gradients is empty once they were let go of: on the CPU each is read when it arr
 long as all are good, since memory that is not given back costs a program more than the reading. Trees, layouts and
 stacks are made of entries when somebody asks.
 
-``function`` and ``modes`` are there where the call is on the tape (``light_tape.py``): then nothing of what it made is held,
-a ``LightRef`` stands for each tensor that a call of the step has made, and there is no ``after`` and no ``made``.
+``function`` and ``modes`` are there where the call is on the tape (``light_tape.py``): then nothing of what it made is
+held, a ``LightRef`` stands for each tensor that a call of the step has made, and there is no ``after`` and no ``made``.
 
 Tensors in an entry stand for those of the program (``light_hold.py``), which die when it lets go of them.
 
@@ -35,7 +35,7 @@ import torch
 
 from trueline.frameworks.base import Scope
 from trueline.frameworks.light import LightOptions, Sink
-from trueline.frameworks.torch.calls import fast_calls
+from trueline.frameworks.torch.calls import autocast_door, fast_calls
 from trueline.frameworks.torch.fast import fast_looks
 from trueline.frameworks.torch.light_groups import plain_of
 from trueline.frameworks.torch.light_hold import Holding
@@ -112,7 +112,7 @@ class LightWatch:
         """How many calls were seen that cannot be made again, and whose part in the step is needed to compute it."""
         self.received: dict[int, list[tuple[Any, torch.Tensor]]] = {}
         """As in a Tape."""
-        self._looking = False
+        self._looking = self._resting = False
         self._scaler: Any = None
         self._task = -1
         self.epoch = 0
@@ -158,6 +158,7 @@ class LightWatch:
         )
         recorder.backward = int(self._backward)
         recorder.limit, recorder.window, recorder.whole = self.limit, self.window, self.whole
+        recorder.open_autocast(autocast_door())
         self.looks.attach(recorder)
         return recorder
 
@@ -171,7 +172,17 @@ class LightWatch:
     def looking(self, looking: bool) -> None:
         self._looking = looking
         if self.recorder is not None:
-            self.recorder.looking = looking
+            self.recorder.looking = looking and not self._resting
+
+    @property
+    def resting(self) -> bool:
+        """Whether the calls of this step are left out."""
+        return self._resting
+
+    @resting.setter
+    def resting(self, resting: bool) -> None:
+        self._resting = resting
+        self.looking = self._looking
 
     @property
     def scaler(self) -> Any:
@@ -198,7 +209,8 @@ class LightWatch:
     def _about_to_change(self, trait: Trait, args: Any, kwargs: dict[str, Any] | None) -> None:
         if self._before_change is None:
             return
-        changed = [one for one in written_by(trait, args, kwargs) if type(self.recorder.taped(one)) is not self.ref_type]
+        taped, ref = self.recorder.taped, self.ref_type
+        changed = [one for one in written_by(trait, args, kwargs) if type(taped(one)) is not ref]
         if changed:
             self._before_change(changed)
 
@@ -256,7 +268,7 @@ class LightWatch:
     ) -> Any:
         """Like ``call``, for functions that are entered with the modes on; they stay on inside. So many ``frames`` up
         the program made the call."""
-        if not self._looking:
+        if not self._looking or self._resting:
             return function(*args, **kwargs)
 
         def run(*args: Any, **kwargs: Any) -> Any:

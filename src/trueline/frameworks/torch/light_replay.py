@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from trueline.frameworks.torch.light_leaves import leaves_of, place_of, versions
 from trueline.frameworks.torch.light_looks import OUTPUT, RAW, taken_apart
 from trueline.frameworks.torch.light_tape import EngineRun, Tape, on_device, parts_of, with_refs
 from trueline.frameworks.torch.names import may_change
+from trueline.frameworks.torch.tensors import _version
 from trueline.frameworks.torch.unseen import Unseen, storage_of, told
 from trueline.numerics.light import LOOK
 
@@ -78,7 +80,9 @@ def _bytes_held(entry: Entry) -> int:
 class Replay:
     """Plays one step."""
 
-    def __init__(self, watch: LightWatch, entries: Sequence[Entry], tape: Tape, rows: LooksArray, *, limit: int) -> None:
+    def __init__(
+        self, watch: LightWatch, entries: Sequence[Entry], tape: Tape, rows: LooksArray, *, limit: int
+    ) -> None:
         self._watch = watch
         self._entries = [entry for entry in entries if len(entry) == FORWARD_FIELDS]
         self._tape = tape
@@ -127,8 +131,8 @@ class Replay:
 
     def _own(self) -> list[torch.Tensor]:
         """The tensors on the tape, which are the program's."""
-        found = {id(one): one for entry in self._entries for one in parts_of(entry[3:5]) if isinstance(one, torch.Tensor)}
-        return list(found.values())
+        found = [one for entry in self._entries for one in parts_of(entry[3:5]) if isinstance(one, torch.Tensor)]
+        return list({id(one): one for one in found}.values())
 
     def _play(self) -> None:
         self._find_gradients()
@@ -175,6 +179,7 @@ class Replay:
         except NotThere:
             self.skipped += 1
             return
+        self._check_unchanged(entry)
         inner = self._inner
         with Unseen():
             call = inner._begin(site.trait, *own, None)
@@ -188,6 +193,19 @@ class Replay:
             inner._end(site.trait, call, *own, made)
         for leaf, tensor in enumerate(leaves_of((made,), None)):
             self._made[number, leaf] = tensor
+
+    def _check_unchanged(self, entry: Entry) -> None:
+        """What no call has made must still be what it was."""
+        parts = [one for one in parts_of(entry[3:5]) if type(one) is self._ref or isinstance(one, torch.Tensor)]
+        versions = array("q", entry[6])
+        if len(parts) != len(versions):
+            return
+        for one, version in zip(parts, versions, strict=True):
+            if type(one) is self._ref or _version(one) == version:
+                continue
+            place = place_of(one)
+            if place not in self._tape.saved and place not in self._tape.lost and place not in self._gradients:
+                raise NotThere("something that it was given was changed later, by code that nobody sees")
 
     def _held(self, entry: Entry) -> None:
         """A call that is not made again: what it gave is still there."""

@@ -101,11 +101,10 @@ def layout_of(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 def autocast_types() -> tuple[str, ...]:
     """The kinds of devices for which autocast is asked about."""
-    types = ["cpu"]
-    if torch.cuda.is_available():
-        types.append("cuda")
-    elif hasattr(torch, "accelerator") and (device := torch.accelerator.current_accelerator()) is not None:
-        types.append(device.type)
+    types = ["cpu", "cuda"]
+    if not torch.cuda.is_available() and hasattr(torch, "accelerator"):
+        device = torch.accelerator.current_accelerator()
+        types += [] if device is None else [device.type]
     return tuple(types)
 
 
