@@ -41,9 +41,13 @@ class Model(torch.nn.Module):
         return x.float().square().mean()
 
 
-def trained(steps: int, watching: Any = None, breaks_at: int = -1) -> tuple[Any, list[float]]:
+def new_model() -> Any:
     torch.manual_seed(0)
-    model = Model().cuda()
+    return Model().cuda()
+
+
+def trained(model: Any, steps: int, watching: Any = None, breaks_at: int = -1) -> list[float]:
+    torch.manual_seed(0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     losses = []
     for step in range(steps):
@@ -57,20 +61,21 @@ def trained(steps: int, watching: Any = None, breaks_at: int = -1) -> tuple[Any,
         losses.append(float(loss.detach()))
         if watching is not None:
             watching.step()
-    return model, losses
+    return losses
 
 
 def test_memory_stays_what_it_is(tmp_path: Path) -> None:
     peaks, ends = [], []
     for watched in (False, True):
+        model = new_model()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         if watched:
             with watch(tmp_path / "run") as watching:
-                model, losses = trained(6, watching)
+                losses = trained(model, 6, watching)
             assert watching.counts["overflows"] == 0
         else:
-            model, losses = trained(6)
+            losses = trained(model, 6)
         peaks.append(torch.cuda.max_memory_allocated())
         ends.append((losses, [one.detach().cpu() for one in model.parameters()], torch.randn(3, device="cuda").cpu()))
         del model
@@ -81,8 +86,9 @@ def test_memory_stays_what_it_is(tmp_path: Path) -> None:
 
 
 def test_a_step_that_breaks_is_computed_again(tmp_path: Path) -> None:
-    with watch(tmp_path / "run") as watching:
-        trained(5, watching, breaks_at=3)
+    model = new_model()
+    with watch(tmp_path / "run", budget=1.0) as watching:
+        trained(model, 5, watching, breaks_at=3)
     event = next(one for one in watching.events if one.kind is EventKind.OVERFLOW)
     assert (event.step, event.call) == (3, "torch.exp.0.forward"), event
     assert "the step was computed again and gave the same loss" in event.message

@@ -44,7 +44,7 @@ from trueline.store.writer import RankWriter, write_run_info
 MOST_LOOK_BACKS = 8
 """Overflows whose calls are kept; the others are counted."""
 ROTATION = 4
-SELDOM = 32
+SELDOM = 64
 """Each call is looked at in every so many steps: where calls are held, and where steps can be computed again."""
 FORESEE_EVERY = 16
 """Steps between two looks ahead."""

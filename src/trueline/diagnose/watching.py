@@ -61,7 +61,7 @@ def watch(
     breaks; the folder is then made beside the program. ``overflow_nums`` ends the watch after so many bad steps,
     counted by each rank for itself, and with ``exit_after`` the program too, cleanly. ``look_back`` is how many calls
     before the origin are kept with their tensors. Every call is looked at in each ``rotation``-th step (every fourth;
-    on a GPU every 32nd of those that are recorded), at tensors of more than 131,072 elements a part, another one each
+    on a GPU every 64th of those that are recorded), at tensors of more than 131,072 elements a part, another one each
     time; at all of what a step gives away (loss, gradients of
     parameters) in each. When something bad is seen, all that the step still holds is read whole: the origin and its
     counts are exact, headroom is of the part that was seen. ``whole`` looks at everything in every step. ``hold`` is

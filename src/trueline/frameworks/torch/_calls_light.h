@@ -86,13 +86,14 @@ typedef struct {
     Holding holding;
     Table sites;
     char taping;    /* whether calls are put on the tape, and nothing is held of what they make */
-    char keep_last; /* whether the result of the last call is held */
+    char keep_last; /* whether the result of the last call is held, also of one that gradients are wanted of */
     Tape tape;
     PyObject *last;      /* a list: the number and the site of the last call, and its result; or NULL */
     PyObject *states[2]; /* what ``state_of_thread`` says without autocast, without and with gradients */
     int64_t waiting_bytes, most_waiting; /* of tensors that wait to be read by their device */
     _Bool (*autocast_door)(signed char kind); /* of torch's: whether autocast is on, on the CPU and on CUDA; or NULL */
-    long long calls, spent; /* on the tape in this step: how many, and the nanoseconds that one in SAMPLE took us */
+    /* On the tape in this step: how many, the nanoseconds that one in SAMPLE took us, and those of all hooks. */
+    long long calls, spent, spent_on_hooks;
 } LightRecorder;
 
 #define SAMPLE 16
@@ -774,7 +775,7 @@ static int hold_call(LightRecorder *self, LightOpen *call, PyObject *args, const
 {
     if (call->state != NULL)
         return tape_outputs(self, call, outputs, held) < 0 || look_at_scaler(self, call, args) < 0 ||
-                       (self->keep_last && keep_last(self, call, outputs) < 0)
+                       ((self->keep_last || !doors.grad_enabled()) && keep_last(self, call, outputs) < 0)
                    ? -1
                    : 0;
     return hold_leaves(&self->holding, &call->inputs, NULL, NULL, &call->held) < 0 ||
@@ -1079,11 +1080,13 @@ static PyObject *light_hook_call(PyObject *object, PyObject *arguments, PyObject
         return NULL;
     Py_INCREF(self);
     Py_INCREF(recorder);
+    long long begun = light_clock();
     int failed = begin_quiet(&quiet, recorder->no_torch_function) < 0;
     if (!failed) {
         failed = fire_light(self, gradients) < 0;
         failed = end_quiet(&quiet) < 0 || failed;
     }
+    recorder->spent_on_hooks += light_clock() - begun;
     failed = failed && report_trouble(recorder->notebook) < 0;
     Py_DECREF(recorder);
     Py_DECREF(self);
@@ -1304,7 +1307,7 @@ static PyObject *light_new_tape(PyObject *object, PyObject *unused)
 {
     LightRecorder *self = (LightRecorder *)object;
     (void)unused;
-    self->calls = self->spent = 0;
+    self->calls = self->spent = self->spent_on_hooks = 0;
     forget_made(&self->tape);
     Py_CLEAR(self->last);
     Py_RETURN_NONE;
@@ -1329,6 +1332,7 @@ static PyMemberDef LIGHT_MEMBERS[] = {
     {"scaler", T_OBJECT, offsetof(LightRecorder, scaler), 0, NULL},
     {"calls", T_LONGLONG, offsetof(LightRecorder, calls), READONLY, NULL},
     {"spent", T_LONGLONG, offsetof(LightRecorder, spent), READONLY, NULL},
+    {"spent_on_hooks", T_LONGLONG, offsetof(LightRecorder, spent_on_hooks), READONLY, NULL},
     {"taping", T_BOOL, offsetof(LightRecorder, taping), 0, NULL},
     {"keep_last", T_BOOL, offsetof(LightRecorder, keep_last), 0, NULL},
     {"last", T_OBJECT, offsetof(LightRecorder, last), 0, NULL},

@@ -27,8 +27,6 @@ ALERT = 64
 GROWTH = 4.0
 """By so many powers of two the largest number given away must exceed the usual one."""
 MOST_LEFT_OUT = 32
-SAMPLE = 16
-"""As in ``_calls_light.h``."""
 _ASKED = 64
 
 
@@ -57,9 +55,9 @@ class Share:
         self.dispatch = max(0.0, asked - alone)
 
     def ended(self, calls: int, spent: int, seconds: float) -> None:
-        """A step that was on the tape has ended: so many calls, of which the sampled ones took so many nanoseconds."""
+        """A step that was on the tape has ended: so many calls, which took us so many nanoseconds."""
         self._taped += 1
-        cost = spent * SAMPLE * 1e-9 + calls * self.dispatch
+        cost = spent * 1e-9 + calls * self.dispatch
         if seconds > cost:
             self._costs.append(cost / (seconds - cost))
         self.every = 1

@@ -24,7 +24,7 @@ MOST_SAVED = 1 << 20
 """So many bytes of a storage are copied before a call of the program changes it."""
 MOST_SAVED_SHARE = 0.01
 LEAST_WAITING = 16 << 20
-WAITING_SHARE = 0.01
+WAITING_SHARE = 0.03
 """Of the memory that a program uses: what may wait to be read by the device."""
 
 
