@@ -92,8 +92,8 @@ typedef struct {
     PyObject *states[2]; /* what ``state_of_thread`` says without autocast, without and with gradients */
     int64_t waiting_bytes, most_waiting; /* of tensors that wait to be read by their device */
     _Bool (*autocast_door)(signed char kind); /* of torch's: whether autocast is on, on the CPU and on CUDA; or NULL */
-    /* On the tape in this step: how many, the nanoseconds that one in SAMPLE took us, and those of all hooks. */
-    long long calls, spent, spent_on_hooks;
+    /* On the tape in this step: how many, the nanoseconds that one in SAMPLE took us, those of hooks and of sending. */
+    long long calls, spent, spent_on_hooks, spent_on_sending;
 } LightRecorder;
 
 #define SAMPLE 16
@@ -220,6 +220,15 @@ static int follow_light_stream(LightRecorder *self)
     return failed;
 }
 
+/* Has what waits sent off; it is timed apart, since only some calls do it. */
+static int light_send(LightRecorder *self)
+{
+    long long begun = light_clock();
+    int failed = light_tell(self->device_full);
+    self->spent_on_sending += light_clock() - begun;
+    return failed;
+}
+
 static int look_on_device(LightRecorder *self, PyObject *tensor, const Described *described, int64_t call, int64_t key)
 {
     int64_t bytes = described->numel * described->itemsize;
@@ -227,7 +236,7 @@ static int look_on_device(LightRecorder *self, PyObject *tensor, const Described
         self->waiting_bytes = 0;
     if (follow_light_stream(self) < 0 ||
         ((self->device_used == self->device_room || self->waiting_bytes > self->most_waiting) &&
-         light_tell(self->device_full) < 0))
+         light_send(self) < 0))
         return -1;
     self->waiting_bytes = self->device_used ? self->waiting_bytes + bytes : bytes;
     if (self->device_used >= self->device_room) {
@@ -830,7 +839,7 @@ static PyObject *light_open(LightRecorder *self, LightOpen *call, PyObject *func
 {
     Quiet quiet;
     int sampled = self->taping && self->calls++ % SAMPLE == 0;
-    long long begun = sampled ? light_clock() : 0;
+    long long begun = sampled ? light_clock() : 0, sent = self->spent_on_sending;
     int failed = begin_quiet(&quiet, self->no_torch_function) < 0;
     if (!failed) {
         failed = (self->taping && (call->state = thread_state_now(self)) == NULL) || begin_light(self, call, args, kwargs) < 0;
@@ -854,7 +863,7 @@ static PyObject *light_open(LightRecorder *self, LightOpen *call, PyObject *func
             Py_CLEAR(result);
     }
     if (sampled)
-        self->spent += light_clock() - begun;
+        self->spent += light_clock() - begun - (self->spent_on_sending - sent);
     return result;
 }
 
@@ -1080,13 +1089,13 @@ static PyObject *light_hook_call(PyObject *object, PyObject *arguments, PyObject
         return NULL;
     Py_INCREF(self);
     Py_INCREF(recorder);
-    long long begun = light_clock();
+    long long begun = light_clock(), sent = recorder->spent_on_sending;
     int failed = begin_quiet(&quiet, recorder->no_torch_function) < 0;
     if (!failed) {
         failed = fire_light(self, gradients) < 0;
         failed = end_quiet(&quiet) < 0 || failed;
     }
-    recorder->spent_on_hooks += light_clock() - begun;
+    recorder->spent_on_hooks += light_clock() - begun - (recorder->spent_on_sending - sent);
     failed = failed && report_trouble(recorder->notebook) < 0;
     Py_DECREF(recorder);
     Py_DECREF(self);
@@ -1307,7 +1316,7 @@ static PyObject *light_new_tape(PyObject *object, PyObject *unused)
 {
     LightRecorder *self = (LightRecorder *)object;
     (void)unused;
-    self->calls = self->spent = self->spent_on_hooks = 0;
+    self->calls = self->spent = self->spent_on_hooks = self->spent_on_sending = 0;
     forget_made(&self->tape);
     Py_CLEAR(self->last);
     Py_RETURN_NONE;
@@ -1332,6 +1341,7 @@ static PyMemberDef LIGHT_MEMBERS[] = {
     {"scaler", T_OBJECT, offsetof(LightRecorder, scaler), 0, NULL},
     {"calls", T_LONGLONG, offsetof(LightRecorder, calls), READONLY, NULL},
     {"spent", T_LONGLONG, offsetof(LightRecorder, spent), READONLY, NULL},
+    {"spent_on_sending", T_LONGLONG, offsetof(LightRecorder, spent_on_sending), READONLY, NULL},
     {"spent_on_hooks", T_LONGLONG, offsetof(LightRecorder, spent_on_hooks), READONLY, NULL},
     {"taping", T_BOOL, offsetof(LightRecorder, taping), 0, NULL},
     {"keep_last", T_BOOL, offsetof(LightRecorder, keep_last), 0, NULL},

@@ -195,4 +195,4 @@ class Taping(TorchWatcher):
 
 def _spent(recorder: Any) -> int:
     """The nanoseconds that the calls on the tape took us."""
-    return int(recorder.spent) * SAMPLE + int(recorder.spent_on_hooks)
+    return int(recorder.spent) * SAMPLE + int(recorder.spent_on_hooks) + int(recorder.spent_on_sending)
