@@ -179,6 +179,7 @@ TOOLS: dict[str, Any] = {
     "stats": _capturing(data="stats"),
     "tensors": _capturing(data="tensors"),
     "structure": _capturing(data="structure"),
+    "every50": _capturing(data="stats", every=50),
     "watch": _watching,
 }
 

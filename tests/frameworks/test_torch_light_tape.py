@@ -238,6 +238,17 @@ def test_views_properties_and_several_gradients() -> None:
     assert found.note == SAME and found.missed == 0 and found.origin is None
 
 
+def test_numbers_of_a_generator_of_the_program_are_held() -> None:
+    generator = torch.Generator().manual_seed(1)
+
+    class Noisy(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x + torch.rand(x.shape, generator=generator)
+
+    found = examined(model_of(nn.Linear(8, 8), Noisy(), nn.Linear(8, 4)), torch.ones(3, 8))
+    assert found.note == SAME and found.missed == 0
+
+
 def rows(largest: float, nan: int = 0) -> Any:
     found = np.zeros(1, RAW)
     found["call"], found["key"] = -1, key_of(0, 3, 1, 0, Sink.GRADIENT)

@@ -340,7 +340,7 @@ static int gather_leaves(PyObject *value, Leaves *leaves, int depth)
 typedef struct {
     Trait *trait; /* borrowed */
     int64_t nth, number, site;
-    int mutates;
+    int mutates, odd; /* odd: it is given what cannot be had again, as a generator */
     PyObject *function;  /* borrowed */
     PyObject *state;     /* that of the thread, where the call is put on the tape; else NULL */
     Leaves inputs, held; /* what is held in their place */
@@ -451,6 +451,8 @@ static int tape_inputs(LightRecorder *self, LightOpen *call, PyObject *args, PyO
         if (failed)
             return -1;
     }
+    PyObject *generator = kwargs == Py_None ? NULL : PyDict_GetItemString(kwargs, "generator");
+    call->odd = generator != NULL && generator != Py_None;
     if (!unmade || !call->mutates)
         return 0;
     PyObject *done = PyObject_CallFunctionObjArgs(self->before_change, call->trait, args, kwargs, NULL);
@@ -570,7 +572,7 @@ static PyObject *light_entry(LightRecorder *self, const LightOpen *call, PyObjec
         hold_values(call, args, kwargs, result, outputs, held, own) == 0) {
         PyObject *fields[] = {PyLong_FromLongLong(call->number),   PyLong_FromLongLong(call->site),
                               PyLong_FromLongLong(thread->number), own[0], own[1], own[2], before, now, made,
-                              Py_NewRef(taped ? call->function : Py_None), Py_NewRef(taped ? call->state : Py_None)};
+                              Py_NewRef(taped && !call->odd ? call->function : Py_None), Py_NewRef(taped ? call->state : Py_None)};
         entry = tuple_of(fields, sizeof fields / sizeof *fields);
     } else {
         Py_XDECREF(before);
@@ -736,6 +738,8 @@ static PyObject *tape_output(LightRecorder *self, const LightOpen *call, PyObjec
     }
     if (!failed && turn && described.wants_grad && self->backward && (call->mutates || !is_among(&call->inputs, tensor)))
         failed = await_gradient(self, call, tensor, leaf, end) < 0;
+    if (!failed && call->odd)
+        return taped(self, tensor, &unmade);
     if (failed || enter_made(&self->tape, tensor, &described, call->number, (int)leaf, fresh) < 0)
         return NULL;
     return new_ref(&self->tape, call->number, (int)leaf, described.wants_grad, Py_NewRef(Py_None));
@@ -830,12 +834,8 @@ static void light_raised(LightRecorder *self, LightOpen *call, PyObject *args, P
     PyErr_Restore(type, value, traceback);
 }
 
-static PyObject *light_make(PyObject *function, PyObject *args, PyObject *kwargs)
-{
-    return PyObject_Call(function, args, kwargs == Py_None ? NULL : kwargs);
-}
-
-static PyObject *light_open(LightRecorder *self, LightOpen *call, PyObject *function, PyObject *args, PyObject *kwargs)
+static PyObject *light_open(LightRecorder *self, long long left, LightOpen *call, PyObject *function, PyObject *args,
+                            PyObject *kwargs)
 {
     Quiet quiet;
     int sampled = self->taping && self->calls++ % SAMPLE == 0;
@@ -846,10 +846,10 @@ static PyObject *light_open(LightRecorder *self, LightOpen *call, PyObject *func
         failed = end_quiet(&quiet) < 0 || failed;
     }
     if (failed)
-        return report_trouble(self->notebook) < 0 ? NULL : light_make(function, args, kwargs);
+        return report_trouble(self->notebook) < 0 ? NULL : make_call(left, function, args, kwargs);
     if (sampled)
         self->spent += light_clock() - begun;
-    PyObject *result = light_make(function, args, kwargs);
+    PyObject *result = make_call(left, function, args, kwargs);
     begun = sampled ? light_clock() : 0;
     if (result == NULL) {
         light_raised(self, call, args, kwargs);
@@ -867,10 +867,11 @@ static PyObject *light_open(LightRecorder *self, LightOpen *call, PyObject *func
     return result;
 }
 
-static PyObject *light_record(LightRecorder *self, Trait *trait, PyObject *function, PyObject *args, PyObject *kwargs)
+static PyObject *light_record(LightRecorder *self, long long left, Trait *trait, PyObject *function, PyObject *args,
+                              PyObject *kwargs)
 {
     if (!self->looking)
-        return light_make(function, args, kwargs);
+        return make_call(left, function, args, kwargs);
     LightOpen call = {.trait = trait, .function = function, .mutates = may_change(trait, args, kwargs)};
     if (call.mutates < 0) {
         PyErr_Clear(); /* an argument that has no truth: the call itself will say so */
@@ -879,7 +880,7 @@ static PyObject *light_record(LightRecorder *self, Trait *trait, PyObject *funct
     begin_leaves(&call.inputs);
     begin_leaves(&call.held);
     begin_words(&call.marks);
-    PyObject *result = light_open(self, &call, function, args, kwargs);
+    PyObject *result = light_open(self, left, &call, function, args, kwargs);
     end_leaves(&call.held);
     end_leaves(&call.inputs);
     end_words(&call.marks);
@@ -1090,6 +1091,7 @@ static PyObject *light_hook_call(PyObject *object, PyObject *arguments, PyObject
     Py_INCREF(self);
     Py_INCREF(recorder);
     long long begun = light_clock(), sent = recorder->spent_on_sending;
+    depth_begin_room();
     int failed = begin_quiet(&quiet, recorder->no_torch_function) < 0;
     if (!failed) {
         failed = fire_light(self, gradients) < 0;
@@ -1097,6 +1099,7 @@ static PyObject *light_hook_call(PyObject *object, PyObject *arguments, PyObject
     }
     recorder->spent_on_hooks += light_clock() - begun - (recorder->spent_on_sending - sent);
     failed = failed && report_trouble(recorder->notebook) < 0;
+    depth_end_room();
     Py_DECREF(recorder);
     Py_DECREF(self);
     if (failed)
@@ -1165,7 +1168,11 @@ static PyObject *light_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
         N_made_by = PyUnicode_InternFromString("_trueline_made_by");
     if (N_make == NULL)
         N_make = PyUnicode_InternFromString("_make");
-    if (self->api == NULL || self->hook_type == NULL || N_register_prehook == NULL || N_grad == NULL || N_is_leaf == NULL ||
+    PyObject *holding = held_otherwise == NULL ? PyImport_ImportModule("trueline.frameworks.torch.light_hold") : NULL;
+    if (holding != NULL)
+        held_otherwise = PyObject_GetAttrString(holding, "held_otherwise");
+    Py_XDECREF(holding);
+    if (held_otherwise == NULL || self->api == NULL || self->hook_type == NULL || N_register_prehook == NULL || N_grad == NULL || N_is_leaf == NULL ||
         N_made_by == NULL || N_make == NULL || take_light_fields(self, keywords) < 0)
         Py_CLEAR(self);
     else

@@ -18,7 +18,6 @@ import torch
 
 from trueline.frameworks.light import Examination, LightOptions, LookName, Sink, StepLooks
 from trueline.frameworks.torch import light_looks
-from trueline.frameworks.torch.asking import quick_asking
 from trueline.frameworks.torch.light_calls import FORWARD_FIELDS, Entry, LightWatch
 from trueline.frameworks.torch.light_examine import Examiner
 from trueline.frameworks.torch.light_hold import is_parameter, wants_grad
@@ -81,12 +80,6 @@ class TorchLightWatcher(Taping):
         self._open()
         self._share.measure()
         self._begin_tape()
-
-    def _open_modes(self) -> None:
-        super()._open_modes()
-        asking = quick_asking(self._mode)
-        if asking is not None:
-            self._inside.add(asking)
 
     def stop(self) -> None:
         self._shut()

@@ -18,6 +18,7 @@ import torch
 
 from trueline.frameworks.light import LightOptions, LooksArray, Sink
 from trueline.frameworks.torch import light_looks
+from trueline.frameworks.torch.flatten import Spelled
 from trueline.frameworks.torch.light_calls import FORWARD_FIELDS, Entry, LightWatch
 from trueline.frameworks.torch.light_hold import Holding, is_parameter
 from trueline.frameworks.torch.light_leaves import leaves_of, place_of, versions_of
@@ -29,6 +30,7 @@ from trueline.frameworks.torch.unseen import Unseen, storage_of, told
 from trueline.numerics.light import LOOK
 
 TENSORS = (torch.Tensor,)
+MOST_YOUNGEST = 16
 AGAIN = "the step was computed again"
 
 
@@ -61,9 +63,14 @@ class ReplayWatch(LightWatch):
     def _site(self, trait: Any, frame: Any) -> int:
         return self.site
 
-    def _too_much(self) -> None:
+    def keep_youngest(self) -> None:
+        """There is no more memory: what is left is given back, but for the last few calls."""
+        if len(self.entries) > MOST_YOUNGEST:
+            self._too_much(len(self.entries) - MOST_YOUNGEST)
+
+    def _too_much(self, count: int = 0) -> None:
         """The oldest calls go; each was looked at when it was made."""
-        count = max(1, len(self.entries) // 4)
+        count = count or max(1, len(self.entries) // 4)
         self.looks.send()
         for entry in self.entries[:count]:
             self.held -= _bytes_held(entry)
@@ -120,6 +127,8 @@ class Replay:
                 self._play()
         except (NotThere, RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
             self.note = f"{AGAIN}, but not to its end: {type(error).__name__}: {_first_line(error)}"
+            if isinstance(error, torch.OutOfMemoryError):
+                self._inner.keep_youngest()
         finally:
             watch.looking = looking
             self._made.clear()
@@ -249,9 +258,11 @@ class Replay:
 
     def _resolved(self, value: Any, changes: bool) -> Any:
         def change(one: Any) -> Any:
+            if type(one) is Spelled:
+                raise NotThere("an argument is gone that is neither a tensor nor a number")
             return self._of_ref(one) if type(one) is self._ref else self._of_unmade(one, changes)
 
-        return with_refs(value, change, (self._ref, *TENSORS))
+        return with_refs(value, change, (self._ref, Spelled, *TENSORS))
 
     def _resolved_names(self, kwargs: dict[str, Any] | None, changes: bool) -> dict[str, Any] | None:
         return kwargs and {name: self._resolved(value, changes) for name, value in kwargs.items()}

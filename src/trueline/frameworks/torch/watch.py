@@ -28,6 +28,7 @@ from trueline.frameworks.torch.opencalls import (
     thread_state,
 )  # fmt: skip
 from trueline.frameworks.torch.selection import Selection
+from trueline.frameworks.torch.splice import FRAMES
 from trueline.frameworks.torch.stacks import torch_stacks
 from trueline.frameworks.torch.tensors import TensorDesk, likeness
 from trueline.frameworks.torch.unseen import Unseen, kernels_are_seen, same_memory, told, unseen
@@ -175,7 +176,7 @@ class Watch(OptimizerScope):
         *,
         skip_first: bool = False,
         wait: bool = False,
-        frames: int = 4,
+        frames: int = 2 + FRAMES,
     ) -> Any:
         """Like ``call``, for functions that are entered with the modes on; they stay on inside. ``wait`` asks to
         wait for a result that comes later before it is read. So many ``frames`` up the program made the call."""
