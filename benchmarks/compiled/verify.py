@@ -41,7 +41,8 @@ def distance(reference: Mapping[str, Any], candidate: Mapping[str, Any]) -> tupl
     worst, where = 0.0, ""
     for name, value in reference.items():
         one, other = value.double(), candidate[name].double()
-        if one.shape != other.shape or not torch.equal(one.isfinite(), other.isfinite()):
+        same = (torch.isnan, torch.isposinf, torch.isneginf)
+        if one.shape != other.shape or not all(torch.equal(kind(one), kind(other)) for kind in same):
             return math.inf, name
         apart = torch.where(one.isfinite(), one - other, 0.0).norm().item()
         apart /= max(torch.where(one.isfinite(), one, 0.0).norm().item(), floor)

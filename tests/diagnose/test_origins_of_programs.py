@@ -463,3 +463,29 @@ def test_a_choice_between_what_is_level_may_go_either_way(compared: Any) -> None
     with compared(build) as report:
         assert report.verdict <= Verdict.NOT_COMPARED and report.origin is None  # so many that nobody can say more
         assert any("level but for rounding" in note for note in report.notes)
+
+
+def test_gradients_that_part_are_told_by_the_forward_that_they_follow(compared: Any) -> None:
+    """The mean of the means of rows of unequal length is near the mean of all, in bfloat16; its gradients are not."""
+
+    def build(edited: bool) -> Step:
+        x, model = data(60, 16).to(torch.bfloat16), torch.nn.Linear(16, 12, dtype=torch.bfloat16)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        labels = torch.arange(60) % 12
+        labels[4:20] = -100
+
+        def step(index: int) -> None:
+            logits, loss = model(x), torch.nn.functional.cross_entropy
+            result = loss(logits, labels)
+            if edited:  # what the model itself returns is not used
+                rows = [loss(logits[at : at + 20], labels[at : at + 20]) for at in (0, 20, 40)]
+                result = torch.stack(rows).mean()
+            result.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return step
+
+    with compared(build) as report:
+        assert report.verdict is Verdict.FAIL and report.origin is not None
+        assert {"stack", "mean"} & named(report) and report.origin.shows is Phase.FORWARD

@@ -66,30 +66,7 @@ def augmentation_drawn_twice(how: How) -> dict[str, Any]:
     return made
 
 
-@genuine(
-    Where("phase", ("aten.angle", "aten.rsqrt", "aten.atan"), "phase"),
-    report="https://github.com/pytorch/pytorch/issues/143978",
-)
-def angle_of_nothing(how: How) -> dict[str, Any]:
-    """The angle of a number that is not one comes out as one."""
-
-    def phase(values: torch.Tensor) -> torch.Tensor:
-        return torch.atan(torch.angle(torch.rsqrt(values)))
-
-    return {"phase": how.compile(phase)(torch.randn(40))}
-
-
-@genuine(Where("signed", ("aten.copysign",), "signed"), report="https://github.com/pytorch/pytorch/issues/174172")
-def sign_of_negative_zero(how: How) -> dict[str, Any]:
-    """The sign of a constant -0.0 is lost."""
-
-    def signed(values: torch.Tensor) -> torch.Tensor:
-        return torch.copysign(values, -0.0) * 2
-
-    return {"signed": how.compile(signed)(torch.randn(24))}
-
-
-@genuine(Where("wrapped", ("aten.remainder",), "wrapped"), report="https://github.com/pytorch/pytorch/issues/188048")
+@genuine(Where("wrapped", ("aten.remainder",), "wrapped"), report="https://github.com/pytorch/pytorch/issues/198057")
 def remainder_of_infinity(how: How) -> dict[str, Any]:
     """The remainder by an infinite period is not a number where it has to be the period or the value."""
 
@@ -99,3 +76,17 @@ def remainder_of_infinity(how: How) -> dict[str, Any]:
     phase = torch.randn(20) * 4
     period = torch.where(torch.arange(20) % 5 == 0, torch.tensor(float("inf")), torch.tensor(2.0))
     return {"phase": how.compile(wrapped)(phase, period)}
+
+
+@genuine(
+    Where("leveled", ("aten.div", "aten.floor", "aten.floor_divide"), "leveled"),
+    report="https://github.com/pytorch/pytorch/issues/188048",
+)
+def floor_of_infinity(how: How) -> dict[str, Any]:
+    """Floor division of something infinite stays infinite, where eager says that it is not a number."""
+
+    def leveled(values: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
+        return torch.div(values, step, rounding_mode="floor")
+
+    values = torch.where(torch.arange(20) % 7 == 0, torch.tensor(float("inf")), torch.randn(20))
+    return {"levels": how.compile(leveled)(values, torch.full((20,), 0.37))}

@@ -77,16 +77,20 @@ static inline int depth_within(int given)
     return given > 2 * DEPTH_MOST || given < -2 * DEPTH_MOST ? 0 : given; /* another stack than that on which it was asked */
 }
 
-/* Calls a function as from where ``left`` frames were left. */
+/* Calls a function as from where ``left`` frames were left. Between two such calls lies a frame of the program's, so there
+ * are never more of them in one another than frames are allowed: if there are, we call ourselves, and must come to an end. */
 static inline PyObject *depth_call(long long left, PyObject *function, PyObject *args, PyObject *kwargs)
 {
-    long long missing = left - depth_left();
+    static __thread int calls;
+    long long missing = calls > Py_GetRecursionLimit() ? 0 : left - depth_left();
     int frames = depth_within(depth_frames_in(missing)), c = depth_within(depth_c_in(missing));
     if (PyObject_TypeCheck(function, depth_function_type))
         c += depth_place.into_python;
     long long given = frames + DEPTH_C * c;
     depth_give(given);
+    calls++;
     PyObject *result = PyObject_Call(function, args, kwargs);
+    calls--;
     depth_give(-given);
     return result;
 }

@@ -982,7 +982,11 @@ static PyObject *light_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
         N_made_by = PyUnicode_InternFromString("_trueline_made_by");
     if (N_make == NULL)
         N_make = PyUnicode_InternFromString("_make");
-    if (self->api == NULL || self->hook_type == NULL || N_register_prehook == NULL || N_grad == NULL || N_is_leaf == NULL ||
+    PyObject *holding = held_otherwise == NULL ? PyImport_ImportModule("trueline.frameworks.torch.light_hold") : NULL;
+    if (holding != NULL)
+        held_otherwise = PyObject_GetAttrString(holding, "held_otherwise");
+    Py_XDECREF(holding);
+    if (held_otherwise == NULL || self->api == NULL || self->hook_type == NULL || N_register_prehook == NULL || N_grad == NULL || N_is_leaf == NULL ||
         N_made_by == NULL || N_make == NULL || take_light_fields(self, keywords) < 0)
         Py_CLEAR(self);
     else

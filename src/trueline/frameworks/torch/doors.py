@@ -184,6 +184,9 @@ class TorchWatcher:
         self._inside.add(self._modules.splice())
         self._inside.add(WarningsInPlace())
         self._inside.add(custom_functions(self._custom_function))
+        if self._kernels is not None:
+            for function in regions.rules():
+                self._splice(self._inside, function, _rule)
         if self._states is not None:
             for function in regions.backwards():
                 self._splice(self._inside, function, self._states.backward)
@@ -443,6 +446,11 @@ class TorchWatcher:
             remove(self._mode)
             if self._kernels is not None:
                 remove_kernels(self._kernels)
+
+
+def _rule(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Stands in for what torch asks, for each kernel, whether an operator has a rule for a mode: none has for ours."""
+    return None if KernelMode in args else original(*args, **kwargs)
 
 
 _is_tracing = torch._C._get_tracing_state

@@ -257,8 +257,10 @@ def _stays_below(mode: Any) -> bool:
 
 
 def _others_below() -> bool:
-    """Whether modes of the program, asked after us, want to be told of calls that hold others."""
-    return any(not _stays_below(torch._C._get_function_stack_at(place)) for place in range(_depth()))
+    """Whether modes of the program, asked after us, want to be told of calls that hold others. Another observer of ours
+    does not: it is on for what is inside, and each would lie down below the other for ever."""
+    below = [torch._C._get_function_stack_at(place) for place in range(_depth())]
+    return any(not (isinstance(one, ApiMode) or _stays_below(one)) for one in below)
 
 
 class Lifted:
