@@ -153,6 +153,7 @@ def compiled_name(function: Any) -> str:
 
 def hide_from_compiler(codes: list[types.CodeType]) -> None:
     """Has the compiler leave these alone when it comes across them as it runs a program."""
-    skip: Any = _at(sys.modules.get("torch._C._dynamo"), ["eval_frame", "skip_code"])
+    kernel = _at(sys.modules.get("torch._C._dynamo"), ["eval_frame"])
+    skip: Any = getattr(sys.modules.get(COMPILER), "skip_code", None) or getattr(kernel, "skip_code", None)
     for code in codes if skip is not None else ():
         skip(code)
