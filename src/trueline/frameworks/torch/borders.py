@@ -37,10 +37,12 @@ class Known:
     read: bool
 
 
-class _Compiling(threading.local):
-    """The graph that a thread is compiling, and what it is."""
+class _Thread(threading.local):
+    """The graphs that a thread is compiling and what they are, those compiled that are not installed yet, and how many
+    the thread has entered."""
 
     def __init__(self) -> None:
+        self.entered = 0
         self.about: list[dict[str, Any]] = []
         self.made: dict[int, Known] = {}
 
@@ -56,11 +58,15 @@ class Borders:
         self._reader = GraphReader()
         self._numbers: dict[str, int] = {}
         self._told: set[str] = set()
-        self._compiling = _Compiling()
+        self._thread = _Thread()
 
     def codes(self) -> list[types.CodeType]:
         """The code of ours that is called where the compiler runs a program."""
         return [Borders._entered.__code__]
+
+    def entered(self) -> int:
+        """How many graphs this thread has entered."""
+        return self._thread.entered
 
     # Compiling
 
@@ -69,12 +75,12 @@ class Borders:
         about = self._read(*args[:2]) if len(args) > 1 else None
         if about is None:
             return original(*args, **kwargs)
-        self._compiling.about.append(about)
+        self._thread.about.append(about)
         try:
             made = original(*args, **kwargs)
         finally:
-            self._compiling.about.pop()
-        self._compiling.made[id(args[0])] = Known(about["name"], read=True)
+            self._thread.about.pop()
+        self._thread.made[id(args[0])] = Known(about["name"], read=True)
         return made
 
     def _read(self, owner: Any, graph: Any) -> dict[str, Any] | None:
@@ -107,7 +113,7 @@ class Borders:
         """Stands around a function of torch's that logs graphs which the compiler made: its first arguments."""
 
         def handler(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            about = self._compiling.about[-1] if self._compiling.about else None
+            about = self._thread.about[-1] if self._thread.about else None
             if about is not None:
                 try:
                     with Unseen():
@@ -123,7 +129,7 @@ class Borders:
         """Stands around the function that puts a compiled graph where the program finds it."""
         made = original(*args, **kwargs)
         if len(args) == 3 and str(args[1]).startswith(compiler.COMPILED_GRAPH):
-            self.found(args[2], self._compiling.made.pop(id(args[0]), None))
+            self.found(args[2], self._thread.made.pop(id(args[0]), None))
         return made
 
     # Entering
@@ -156,6 +162,7 @@ class Borders:
                 _set_compiler(None)
 
         watch = self._watch
+        self._thread.entered += 1
         if not watch.looking:
             return run(*args, **kwargs)
         if not known.read and known.name not in self._told:

@@ -377,7 +377,7 @@ class TorchWatcher:
     def _region(
         self, name: str, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, skip_first: bool = False
     ) -> Any:
-        """Records what goes in and out of a compiled region."""
+        """Records what goes in and out of a compiled region; where it is one graph, the graph's own call says it."""
 
         def run(*inner: Any, **named: Any) -> Any:
             with self._lifted():
@@ -388,7 +388,10 @@ class TorchWatcher:
         self.watch.notebook.tally.miss(COMPILED)
         self._settle()
         trait = self._traits.named(f"torch.compile.{name}", mutates=True)
-        return self.watch.call_outside(trait, run, args, kwargs, skip_first=skip_first)
+        before = self._borders.entered()
+        return self.watch.call_outside(
+            trait, run, args, kwargs, skip_first=skip_first, unless=lambda: self._borders.entered() == before + 1
+        )
 
     def _settle(self) -> None:
         """Has what waits read: unseen code may change any of it."""

@@ -225,9 +225,10 @@ class LightWatch:
         skip_first: bool = False,
         wait: bool = False,
         frames: int = 4,
+        unless: Callable[[], bool] | None = None,
     ) -> Any:
         """Like ``call``, for functions that are entered with the modes on; they stay on inside. So many ``frames`` up
-        the program made the call."""
+        the program made the call. A call that another one says too (``unless``) costs little here, and is kept."""
         if not self._looking:
             return function(*args, **kwargs)
 

@@ -176,9 +176,11 @@ class Watch(OptimizerScope):
         skip_first: bool = False,
         wait: bool = False,
         frames: int = 4,
+        unless: Callable[[], bool] | None = None,
     ) -> Any:
         """Like ``call``, for functions that are entered with the modes on; they stay on inside. ``wait`` asks to
-        wait for a result that comes later before it is read. So many ``frames`` up the program made the call."""
+        wait for a result that comes later before it is read. So many ``frames`` up the program made the call.
+        ``unless`` is asked when it has returned: whether it need not be written down, since another call says it."""
         call = None
         try:
             call = self.begin(API, trait, args[1:] if skip_first else args, kwargs, frames + 1)
@@ -193,7 +195,8 @@ class Watch(OptimizerScope):
             raise
         if wait and hasattr(result, "wait"):
             result.wait()
-        self.ended(call, result)
+        if unless is None or not unless():
+            self.ended(call, result)
         return result
 
     def ended(self, call: OpenCall, result: Any) -> None:
