@@ -72,7 +72,7 @@ class Borders:
 
     def compiles(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Stands around the function that hands a graph to the backend."""
-        about = self._read(*args[:2]) if len(args) > 1 else None
+        about = self._read(*args[:2], compiler.modes_now()) if len(args) > 1 else None
         if about is None:
             return original(*args, **kwargs)
         self._thread.about.append(about)
@@ -83,7 +83,7 @@ class Borders:
         self._thread.made[id(args[0])] = Known(about["name"], read=True)
         return made
 
-    def _read(self, owner: Any, graph: Any) -> dict[str, Any] | None:
+    def _read(self, owner: Any, graph: Any, modes: dict[str, Any]) -> dict[str, Any] | None:
         """Writes down what the compiler was given; what is known of it besides its nodes."""
         try:
             with Unseen():
@@ -96,7 +96,7 @@ class Borders:
                     "file": code.co_filename,
                     "line": code.co_firstlineno,
                     "compiled": str(getattr(owner, "dynamo_compile_id", "") or ""),
-                    "how": compiler.how_compiled(owner),
+                    "how": compiler.how_compiled(owner) | modes,
                 }
                 self._watch.notebook.evidence(self._reader.read(graph, stage=TRACED, **about).event())
                 return about

@@ -100,6 +100,17 @@ def how_compiled(compiler: Any) -> dict[str, Any]:
     return found | {"settings": {name: values for name, values in changed.items() if values}}
 
 
+def modes_now() -> dict[str, Any]:
+    """The modes in which a graph is compiled, and will run."""
+    devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+    lowered = {one: str(torch.get_autocast_dtype(one)).removeprefix("torch.") for one in devices if _lowers(one)}
+    return ({"autocast": lowered} if lowered else {}) | {"grad": torch.is_grad_enabled()}
+
+
+def _lowers(device: str) -> bool:
+    return bool(torch.is_autocast_enabled(device))
+
+
 def _numbers(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings that are truths and numbers. Text may be a path or a command, which no file is to bring along."""
     return {name: value for name, value in settings.items() if isinstance(value, bool | int | float)}
