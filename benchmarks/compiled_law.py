@@ -27,6 +27,7 @@ import io
 import json
 import os
 import pickle
+import re
 import shutil
 import sys
 import tempfile
@@ -107,7 +108,11 @@ def compilations() -> dict[str, Any]:
     graphs = counts.pop("stats", {})
     breaks = counts.pop("graph_break", {})
     counts.pop("inline_call", None)
-    return {"graphs": graphs, "breaks": breaks, "compiled": frames, "backend": counts}
+    without = {_ADDRESS.sub("0x", reason): count for reason, count in breaks.items()}
+    return {"graphs": graphs, "breaks": without, "compiled": frames, "backend": counts}
+
+
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 def about_run(run: Path) -> dict[str, Any]:

@@ -52,6 +52,7 @@ from trueline.records import Level
 from trueline.store.interrupts import shielded
 
 COMPILED = "inside of a torch.compile region (its inputs and outputs are recorded)"
+WHOLE_BACKWARD = "gradients of calls whose backward is compiled as a whole (compiled autograd)"
 SCRIPTED = "inside of a torch.jit function (its inputs and outputs are recorded)"
 OTHER_THREADS = "modules that other threads called while a compiled region ran"
 
@@ -249,6 +250,8 @@ class TorchWatcher:
                 self._splice(self._inside, function, self._collective)
         for function in regions.tracers(name):
             self._splice(self._around, function, self._traced(f"{function.__module__}.{function.__qualname__}"))
+        for function in regions.whole_backward() if name == regions.WHOLE_BACKWARD else ():
+            self._splice(self._around, function, self._whole_backward)
         if name == regions.COMPILER:
             self._find_compiler()
 
@@ -321,6 +324,22 @@ class TorchWatcher:
             return original(*args, **kwargs)
         with self._lifted():
             return original(*args, **kwargs)
+
+    def _whole_backward(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._without_hooks(original(*args, **kwargs))
+
+    @contextlib.contextmanager
+    def _without_hooks(self, context: Any) -> Iterator[Any]:
+        """Within what compiles backwards as a whole no hook is put at a node: it would be compiled too."""
+        before = self.watch.backward_wanted
+        self.watch.backward_wanted = False
+        if before:
+            self.watch.notebook.tally.miss(WHOLE_BACKWARD)
+        try:
+            with context as entered:
+                yield entered
+        finally:
+            self.watch.backward_wanted = before
 
     def _collective(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         state = self.watch.state

@@ -167,6 +167,17 @@ class LightWatch:
         if self.recorder is not None:
             self.recorder.scaler = trait
 
+    @property
+    def backward_wanted(self) -> bool:
+        """Whether gradients are listened for at the nodes of graphs."""
+        return self._backward
+
+    @backward_wanted.setter
+    def backward_wanted(self, wanted: bool) -> None:
+        self._backward = wanted
+        if self.recorder is not None:
+            self.recorder.backward = int(wanted)
+
     def new_step(self, turn: int, rotation: int) -> None:
         """Begins to count the calls of a step."""
         self.epoch += 1

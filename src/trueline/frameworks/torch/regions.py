@@ -57,7 +57,9 @@ TRACERS: dict[str, tuple[str, ...]] = {
     "torch._inductor.compile_fx": ("compile_fx", "compile_fx_aot"),
 }  # fmt: skip
 """Where a program is taken apart: our modes would become a part of what is made of it."""
-LATE = frozenset({COLLECTIVES, COMPILER, *TRACERS})
+WHOLE_BACKWARD = "torch._dynamo.compiled_autograd"
+"""Compiles a backward as a whole, with every hook at its nodes."""
+LATE = frozenset({COLLECTIVES, COMPILER, WHOLE_BACKWARD, *TRACERS})
 """Modules in which something is looked for; a program may import them at any time."""
 
 
@@ -77,6 +79,11 @@ def backwards() -> list[types.FunctionType]:
     have none for all of them."""
     place = "torch.autograd.graph"
     return _functions(place, ("_engine_run_backward",)) or _functions("torch.autograd", ("backward", "grad"))
+
+
+def whole_backward() -> list[types.FunctionType]:
+    """The function that gives a context in which backwards are compiled as a whole."""
+    return _functions(WHOLE_BACKWARD, ("_enable",))
 
 
 def tracers(module: str) -> list[types.FunctionType]:

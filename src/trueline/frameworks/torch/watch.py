@@ -105,6 +105,17 @@ class Watch(OptimizerScope):
             self.recorder.looking = looking
             self.recorder.epoch = self._epoch
 
+    @property
+    def backward_wanted(self) -> bool:
+        """Whether gradients are listened for at the nodes of graphs."""
+        return self._backward_wanted
+
+    @backward_wanted.setter
+    def backward_wanted(self, wanted: bool) -> None:
+        self._backward_wanted = wanted
+        if self.recorder is not None:
+            self.recorder.backward = int(wanted)
+
     def write(self, row: tuple[int, ...], visits: list[int]) -> None:
         """Writes down a call: a row of CALL_COLUMNS, and rows of VISIT_COLUMNS one after the other."""
         if self.sheets is not None:
