@@ -99,6 +99,7 @@ def _look_at_rank(
         counts[graph.function] = counts.get(graph.function, 0) + 1
     seen: dict[tuple[str, int], int] = {}
     divided: set[str] = set()
+    first: dict[str, tuple[Call, Call | None]] = {}
     for position, backward in _borders(trace):
         call = trace.call(position, statistics=False)
         known = (call.api, call.step)
@@ -110,8 +111,8 @@ def _look_at_rank(
         graph = traced.get(call.api)
         count = counts.get(graph.function, 0) if graph else 0
         limit = 0.0 if call.api in divided else seconds
-        found = _judged(reader, call, None if backward is None else trace.call(backward, statistics=False), graph,
-                        count, backend, limit)  # fmt: skip
+        entry = call, None if backward is None else trace.call(backward, statistics=False)
+        found = _judged(reader, entry, first.setdefault(call.api, entry), graph, count, backend, limit)
         if found.verdict is Verdict.FAIL:
             divided.add(call.api)
         report.regions.append(found)
@@ -132,9 +133,14 @@ def _borders(trace: Trace) -> list[tuple[int, int | None]]:
     return [(position, backwards.get(number)) for number, position in entries.items()]
 
 
+Entry = tuple[Call, Call | None]
+"""An entry into a graph and its backward."""
+
+
 def _judged(
-    reader: RankReader, call: Call, backward: Call | None, graph: Graph | None, count: int, backend: Any, seconds: float
+    reader: RankReader, entry: Entry, first: Entry, graph: Graph | None, count: int, backend: Any, seconds: float
 ) -> RegionReport:
+    call = entry[0]
     if graph is None:
         return RegionReport(call, None, count, Verdict.NOT_COMPARED, UNREAD if ".graph" in call.api else
                             "several graphs and what lies between them; each graph is a call of its own")  # fmt: skip
@@ -144,8 +150,9 @@ def _judged(
         return RegionReport(call, graph, count, Verdict.NOT_COMPARED, UNKEPT)
     search: Any = importlib.import_module("trueline.frameworks.torch.graph_search")
     try:
-        recorded = _recorded(reader, call, backward, graph, search)
-        found = search.look_inside(graph, recorded, backend, seconds=seconds)
+        recorded = _recorded(reader, *entry, graph, search)
+        earlier = _recorded(reader, *first, graph, search) if first is not entry else None
+        found = search.look_inside(graph, recorded, backend, earlier=earlier, seconds=seconds)
     except CannotExecute as error:
         return RegionReport(call, graph, count, Verdict.NOT_COMPARED, f"it cannot be replayed: {error}")
     except Exception as error:  # whatever a kernel raises on recorded data must not end the look at the others
@@ -194,13 +201,14 @@ def _recorded(reader: RankReader, call: Call, backward: Call | None, graph: Grap
     outputs = [tensor(made.get(f"out.{at}")) for at in range(count)]
     if count == 1 and outputs == [None] and "out" in made:
         outputs = [tensor(made["out"])]
+    after = [tensor(made[f"args.{at}"]) if f"args.{at}" in made else one for at, one in enumerate(inputs)]
     arrived, departed = [None] * count, [None] * len(inputs)
     if backward is not None:
         came = {record.path: record for record in backward.inputs}
         left = {record.path: record for record in backward.outputs}
         arrived = [tensor(came.get(f"out.{at}")) for at in range(count)]
         departed = [tensor(left.get(f"args.{at}")) for at in range(len(inputs))]
-    return search.Recorded(inputs, outputs, arrived, departed)
+    return search.Recorded(inputs, outputs, after, arrived, departed)
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,12 +23,30 @@ from trueline.frameworks.torch.graph_trial import Compiling, Court, Judged, Valu
 from trueline.frameworks.torch.rebuild import Unreplayable
 from trueline.graphs import Graph, Node, references
 
-STAGES = ("aot_eager", "aot_eager_decomp_partition")
-"""Backends that do a part of what inductor does, with what goes wrong where they already do."""
-STAGE_NAMES = {
-    "aot_eager": "the graphs of forward and backward that autograd makes of it (AOTAutograd)",
-    "aot_eager_decomp_partition": "the decomposition into simpler operators, or the partition into forward and backward",
-}
+def passes_of_inductor(module: torch.fx.GraphModule, inputs: Any) -> Any:
+    """A backend that does all that inductor does to graphs, and runs them as they are instead of generating code."""
+    from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
+    from torch._dynamo.utils import detect_fake_mode
+    from torch._inductor.compile_fx import compile_fx
+    from torch._inductor.fx_passes.post_grad import post_grad_passes
+    from torch._inductor.virtualized import V
+
+    def run(graph: torch.fx.GraphModule, examples: Any, **_: Any) -> Any:
+        with V.set_fake_mode(detect_fake_mode(examples)):
+            post_grad_passes(graph, is_inference=not torch.is_grad_enabled())
+        graph.recompile()
+        return make_boxed_func(graph.forward)
+
+    return compile_fx(module, inputs, inner_compile=run)
+
+
+STAGES: tuple[tuple[Any, str], ...] = (
+    ("aot_eager", "the graphs of forward and backward that autograd makes of it (AOTAutograd)"),
+    ("aot_eager_decomp_partition", "the decomposition into simpler operators, or the partition into both directions"),
+    (passes_of_inductor, "inductor's passes over the graph"),
+)
+"""Backends that do a part of what inductor does, with what it is that goes wrong where they already do."""
+GENERATED = "the code that inductor generates"
 _KERNEL = re.compile(r"\b((?:cpp|triton)_[a-z]*_?fused_\w+|(?:triton|cpp)_(?:poi|per|red|tem)_\w+)\b")
 _GREEDY_LIMIT = 24
 """Pieces of more nodes are not taken apart one node at a time."""
@@ -57,17 +75,22 @@ class Inside:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a Run holds of one entry into a graph: its inputs and outputs in order, the gradients that came to the
-    outputs, and those that left for the inputs; None where there is none, or it was not kept."""
+    """What a Run holds of one entry into a graph: its inputs and outputs in order, what the inputs were afterwards,
+    the gradients that came to the outputs, and those that left for the inputs; None where there is none, or it was not
+    kept."""
 
     inputs: Sequence[Any]
     outputs: Sequence[Any]
+    after: Sequence[Any] = ()
     arrived: Sequence[torch.Tensor | None] = ()
     departed: Sequence[torch.Tensor | None] = ()
 
 
-def look_inside(graph: Graph, recorded: Recorded, backend: Any = None, *, seconds: float = 600.0) -> Inside:
-    """Judges one entry into a graph; where it is wrong, finds the smallest wrong piece within so many seconds."""
+def look_inside(
+    graph: Graph, recorded: Recorded, backend: Any = None, *, earlier: Recorded | None = None, seconds: float = 600.0
+) -> Inside:
+    """Judges one entry into a graph; where it is wrong, finds the smallest wrong piece within so many seconds.
+    ``earlier`` is an entry before it: what is wrong from the second on shows only behind a first."""
     began = time.monotonic()
     found = Inside()
     court, piece = _opened(graph, recorded)
@@ -75,9 +98,15 @@ def look_inside(graph: Graph, recorded: Recorded, backend: Any = None, *, second
     found.seconds = time.monotonic() - began
     if not found.wrong:
         return found
+    if seconds <= 0.0:
+        found.note = "this graph was divided at an earlier entry"
+        return found
     try:
         how = compiling(graph.how, backend)
-        _search(_Search(court, how, began + seconds), piece, found)
+        search = _Search(court, how, began + seconds)
+        if not search.tried(piece) and earlier is not None:
+            court.earlier = _opened(graph, earlier)[0]
+        _search(search, piece, found)
     except Unreplayable as error:
         found.note = f"it was not divided: {error}"
     found.tries, found.seconds = court.tries, time.monotonic() - began
@@ -89,7 +118,7 @@ def _opened(graph: Graph, recorded: Recorded) -> tuple[Court, Piece]:
     if len(names) != len(recorded.inputs):
         raise Unreplayable(f"the graph takes {len(names)} inputs, and {len(recorded.inputs)} were recorded")
     begins: Values = dict(zip(names, recorded.inputs, strict=True))
-    return Court(graph, begins, recorded.arrived, graph.how.get("autocast") or {}), whole(graph)
+    return Court(graph, begins, recorded.arrived), whole(graph)
 
 
 def _as_recorded(court: Court, piece: Piece, graph: Graph, recorded: Recorded) -> tuple[list[Judged], int]:
@@ -101,7 +130,8 @@ def _as_recorded(court: Court, piece: Piece, graph: Graph, recorded: Recorded) -
             outputs[name] = value
     inputs = [node.name for node in graph.inputs()]
     gradients = {n: one for n, one in zip(inputs, recorded.departed, strict=False) if isinstance(one, torch.Tensor)}
-    judged = court.judged(piece, court.recorded(piece, outputs, gradients))
+    after = {n: one for n, one in zip(inputs, recorded.after, strict=False) if isinstance(one, torch.Tensor)}
+    judged = court.judged(piece, court.recorded(outputs, after, gradients))
     return [one for one in judged if one.wrong], len(judged)
 
 
@@ -132,18 +162,21 @@ def _search(search: _Search, piece: Piece, found: Inside) -> None:
     names = [node.name for node in piece.nodes]
     at_once = search.tried(piece)
     found.again = bool(at_once)
+    if search.court.earlier is not None and at_once:
+        found.note = "only where another entry was before it: something is kept from there"
     if not at_once:
         found.note = "compiled again it is right: what made it wrong is not in the graph and its inputs alone"
         return
     found.evidence = at_once
+    whole_way = search.how
     # The less of the compiler shows the fault, the quicker is the search.
-    for backend in STAGES if search.how.backend == "inductor" else ():
+    for backend, stage in STAGES if search.how.backend == "inductor" else ():
         less = replace(search.how, backend=backend, options={})
         if search.tried(piece, less):
-            search.how, found.stage = less, STAGE_NAMES[backend]
+            search.how, found.stage = less, stage
             break
     else:
-        found.stage = "the code that inductor generates" if search.how.backend == "inductor" else ""
+        found.stage = GENERATED if search.how.backend == "inductor" else ""
     names = _smallest(search, names)
     smallest = Piece(search.court.graph, names)
     evidence = search.wrong(names)
@@ -151,7 +184,7 @@ def _search(search: _Search, piece: Piece, found: Inside) -> None:
     found.evidence = evidence or at_once
     found.repro = (search.court, smallest, search.how)
     with _generated() as code:
-        search.wrong(names)
+        search.wrong(names, whole_way)
     found.code = "\n".join(code)
     found.kernels = list(dict.fromkeys(_KERNEL.findall(found.code)))
     if time.monotonic() > search.until:
@@ -202,7 +235,3 @@ def _generated() -> Iterator[list[str]]:
     finally:
         GraphLowering.save_output_code = before
 
-
-def values_of(piece: Piece, court: Court) -> Mapping[str, Any]:
-    """The values with which a piece was tried."""
-    return {name: court.values[name] for name in piece.begins}

@@ -17,7 +17,7 @@ import torch
 
 from trueline.frameworks.torch.compiler import BACKENDS
 from trueline.frameworks.torch.graph_building import Piece, run_nodes
-from trueline.frameworks.torch.rebuild import Unreplayable, widened
+from trueline.frameworks.torch.rebuild import Unreplayable, torch_dtype, widened
 from trueline.graphs import Graph
 
 MARGIN = 4.0
@@ -104,16 +104,17 @@ class Court:
     """Tries pieces of one graph from the values with which a recorded call began."""
 
     def __init__(
-        self, graph: Graph, begins: Values, gradients: Sequence[torch.Tensor | None], autocast: Mapping[str, str]
+        self, graph: Graph, begins: Values, gradients: Sequence[torch.Tensor | None], earlier: Court | None = None
     ) -> None:
         self.graph = graph
         self._begins = begins
-        self._autocast = autocast
+        self.earlier = earlier
+        """An entry before this one, with which what is compiled is called first, where that matters."""
         self.tries = 0
         self.values = dict(begins)
         """What every node gave, eager and in the region's own precision."""
         self.cotangents: dict[str, torch.Tensor] = {}
-        with self._ambient():
+        with self._ambient(lowered=True):
             torch.manual_seed(0)
             copies = {name: _copy(value) for name, value in begins.items()}
             self.values = dict(copies)
@@ -144,33 +145,44 @@ class Court:
         self.cotangents.update({name: gradient for _, gradient, name in pairs if name not in self.cotangents})
 
     @contextlib.contextmanager
-    def _ambient(self) -> Iterator[None]:
+    def _ambient(self, *, lowered: bool) -> Iterator[None]:
+        """The modes in which the graph ran; autocast where it is ``lowered``."""
         with contextlib.ExitStack() as stack:
-            for device, dtype in self._autocast.items():
-                stack.enter_context(torch.autocast(device, getattr(torch, dtype)))
+            stack.enter_context(torch.set_grad_enabled(bool(self.graph.how.get("grad", True))))
+            for device, dtype in dict(self.graph.how.get("autocast") or {}).items() if lowered else ():
+                stack.enter_context(torch.autocast(str(device), torch_dtype(str(dtype))))
             yield
 
     # Ways
 
     def honest(self, piece: Piece, seed: int = 0) -> Gave:
-        with self._ambient():
+        with self._ambient(lowered=True):
             torch.manual_seed(seed)
             return self._gave(piece, self._eager(piece, wide=False), wide=False)
 
     def gold(self, piece: Piece, *, moved: bool = False) -> Gave:
-        torch.manual_seed(0)
-        return self._gave(piece, self._eager(piece, wide=True), wide=True, moved=moved)
+        with self._ambient(lowered=False):
+            torch.manual_seed(0)
+            return self._gave(piece, self._eager(piece, wide=True), wide=True, moved=moved)
 
     def compiled(self, piece: Piece, how: Compiling) -> Gave:
         self.tries += 1
-        with as_configured(how), self._ambient():
+        with as_configured(how), self._ambient(lowered=True):
             torch.manual_seed(0)
             function = how.compiled(piece)
-            return self._gave(piece, lambda given: dict(zip(piece.gives, _listed(function(*given.values())), strict=True)),
-                              wide=False)  # fmt: skip
 
-    def recorded(self, piece: Piece, outputs: Mapping[str, Any], gradients: Mapping[str, Any]) -> Gave:
+            def run(given: Values) -> Values:
+                return dict(zip(piece.gives, _listed(function(*given.values())), strict=True))
+
+            if self.earlier is not None:
+                self.earlier._gave(piece, run, wide=False)
+            return self._gave(piece, run, wide=False)
+
+    def recorded(self, outputs: Mapping[str, Any], after: Mapping[str, Any], gradients: Mapping[str, Any]) -> Gave:
+        """What a Run holds of an entry, as what one way gave."""
         found = Gave()
+        for name, value in after.items():
+            _add(found, f"{name} afterwards", value)
         for name, value in outputs.items():
             _add(found, name, value)
         for name, value in gradients.items():
@@ -192,6 +204,8 @@ class Court:
         found = Gave()
         for name, value in made.items():
             _add(found, name, value)
+        for name, value in given.items():
+            _add(found, f"{name} afterwards", value)
         leaves = {name: value for name, value in given.items() if _wants(value)}
         ends = [(made[name], self.cotangents[name]) for name in piece.gives
                 if name in self.cotangents and _wants(made.get(name))]  # fmt: skip
@@ -219,6 +233,8 @@ class Court:
             if any(one is None or one.numel() != value.numel() for one in ways):
                 continue
             if not _same(ways[0], ways[1]):  # it is random
+                continue
+            if name.endswith(" afterwards") and _same(value, ways[0]):  # most inputs are not changed
                 continue
             found.append(_judge(name, value, candidate.dtypes[name], *(ways[at] for at in (0, 2, 3))))
         return found
