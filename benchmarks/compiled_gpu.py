@@ -187,7 +187,11 @@ def about_run(path: Path) -> dict[str, Any]:
     with open_run(path) as opened:
         reader = opened.rank(0)
         trace = reader.trace()
-        borders = [trace.call(p) for p in range(len(trace)) if trace.names[int(trace.columns[p, 3])].startswith("torch.compile.")]
+        borders = [
+            trace.call(p)
+            for p in range(len(trace))
+            if trace.names[int(trace.columns[p, 3])].startswith("torch.compile.")
+        ]
         outputs = [record for call in borders for record in call.outputs]
         return {
             "borders": len(borders),

@@ -49,7 +49,13 @@ WAYS = ("api/structure", "api/stats", "api/tensors", "module/stats", "kernel/sta
 STAGES = ("inside", "before")
 KEYS = ("graphs", "breaks", "compiled", "backend", "code", "bits", "error")
 LIMIT = 300.0
-_EARLY = ("torch._dynamo", "torch._inductor.compile_fx", "torch._dynamo.backends.debugging", "torch.export", "trueline.cli")
+_EARLY = (
+    "torch._dynamo",
+    "torch._inductor.compile_fx",
+    "torch._dynamo.backends.debugging",
+    "torch.export",
+    "trueline.cli",
+)
 
 
 def observer(way: str, folder: Path) -> Any:
@@ -138,7 +144,9 @@ def child(name: str, way: str, stage: str, folder: Path) -> None:
         log = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        sys.stdout, sys.stderr = (io.TextIOWrapper(open(fd, "wb", 0, closefd=False), write_through=True) for fd in (1, 2))
+        sys.stdout, sys.stderr = (
+            io.TextIOWrapper(open(fd, "wb", 0, closefd=False), write_through=True) for fd in (1, 2)
+        )
         found = perform(name, way, stage, folder)
         (folder / "result.pickle").write_bytes(pickle.dumps(found))
     except BaseException:
@@ -161,7 +169,9 @@ def run(name: str, way: str, stage: str, scratch: Path) -> dict[str, Any]:
             return {"error": f"did not end within {LIMIT:.0f} s"}
         time.sleep(0.02)
     result = folder / "result.pickle"
-    found = pickle.loads(result.read_bytes()) if result.exists() else {"error": (folder / "output.txt").read_text()[-400:]}
+    found = (
+        pickle.loads(result.read_bytes()) if result.exists() else {"error": (folder / "output.txt").read_text()[-400:]}
+    )
     shutil.rmtree(folder, ignore_errors=True)
     return found
 
@@ -187,7 +197,9 @@ def measured(names: Sequence[str], ways: Sequence[str], scratch: Path) -> list[d
                 entry["ways"][f"{way} {stage}"] = {"changed": differences(first, seen), "run": seen.get("run", {})}
                 if entry["ways"][f"{way} {stage}"]["changed"]:
                     print(name, way, stage, *entry["ways"][f"{way} {stage}"]["changed"], sep="\n    ", flush=True)
-        print(f"{name}: {sum(not one['changed'] for one in entry['ways'].values())} of {len(entry['ways'])}", flush=True)
+        print(
+            f"{name}: {sum(not one['changed'] for one in entry['ways'].values())} of {len(entry['ways'])}", flush=True
+        )
     return found
 
 

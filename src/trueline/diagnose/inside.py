@@ -12,10 +12,9 @@ from typing import Any
 
 from trueline.errors import UsageError
 from trueline.frameworks.base import CannotExecute
-from trueline.graphs import PREFIX, TRACED, Graph, graphs_in
-from trueline.records import Call, Phase, TensorRecord, Verdict
+from trueline.graphs import PREFIX, TRACED, Graph
+from trueline.records import Call, TensorRecord, Verdict
 from trueline.store import RankReader, Run, Trace, open_run
-from trueline.store.intact import reading
 
 UNKEPT = "its tensors were not kept; capture with --data tensors"
 UNREAD = "its graph is not in the Run: it was compiled before the recording began, or by another version of torch"
@@ -82,7 +81,9 @@ def _backend(given: Any) -> Any:
     try:
         return getattr(importlib.import_module(module), name)  # named by the user, on the command line
     except (ImportError, AttributeError) as error:
-        raise UsageError(f"--backend {given}: {error}; write MODULE:NAME of a function that torch.compile takes") from error
+        raise UsageError(
+            f"--backend {given}: {error}; write MODULE:NAME of a function that torch.compile takes"
+        ) from error
 
 
 def _look_at_rank(
@@ -91,9 +92,7 @@ def _look_at_rank(
 ) -> None:  # fmt: skip
     reader = opened.rank(rank)
     trace = reader.trace(step)
-    with reading(reader.folder):
-        graphs = graphs_in(reader.events())
-    traced = {graph.name: graph for graph in graphs if graph.stage == TRACED}
+    traced = {graph.name: graph for graph in reader.graphs() if graph.stage == TRACED}
     counts: dict[str, int] = {}
     for graph in traced.values():
         counts[graph.function] = counts.get(graph.function, 0) + 1
@@ -108,11 +107,11 @@ def _look_at_rank(
             continue
         if progress is not None:
             progress(call.name)
-        graph = traced.get(call.api)
-        count = counts.get(graph.function, 0) if graph else 0
+        entered = traced.get(call.api)
+        count = counts.get(entered.function, 0) if entered else 0
         limit = 0.0 if call.api in divided else seconds
         entry = call, None if backward is None else trace.call(backward, statistics=False)
-        found = _judged(reader, entry, first.setdefault(call.api, entry), graph, count, backend, limit)
+        found = _judged(reader, entry, first.setdefault(call.api, entry), entered, count, backend, limit)
         if found.verdict is Verdict.FAIL:
             divided.add(call.api)
         report.regions.append(found)

@@ -72,7 +72,7 @@ class Borders:
 
     def compiles(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Stands around the function that hands a graph to the backend."""
-        about = self._read(*args[:2], compiler.modes_now()) if len(args) > 1 else None
+        about = self._read(args[0], args[1]) if len(args) > 1 else None
         if about is None:
             return original(*args, **kwargs)
         self._thread.about.append(about)
@@ -83,9 +83,10 @@ class Borders:
         self._thread.made[id(args[0])] = Known(about["name"], read=True)
         return made
 
-    def _read(self, owner: Any, graph: Any, modes: dict[str, Any]) -> dict[str, Any] | None:
+    def _read(self, owner: Any, graph: Any) -> dict[str, Any] | None:
         """Writes down what the compiler was given; what is known of it besides its nodes."""
         try:
+            modes = compiler.modes_now()
             with Unseen():
                 function, code = compiler.function_of(owner.root_tx)
                 name, number = self._named(function)

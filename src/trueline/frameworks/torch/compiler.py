@@ -85,8 +85,8 @@ _INLINING = "torch/_dynamo/external_utils.py"
 
 def how_compiled(compiler: Any) -> dict[str, Any]:
     """By what a graph is compiled, as far as it is numbers and names: the backend and its settings."""
-    backend = getattr(compiler, "compiler_fn", None)
-    inner = getattr(backend, "_torchdynamo_orig_backend", backend)
+    backend: Any = getattr(compiler, "compiler_fn", None)
+    inner: Any = getattr(backend, "_torchdynamo_orig_backend", backend)
     function = getattr(inner, "compiler_fn", inner)  # torch wraps what has no settings of inductor's
     name = getattr(inner, "compiler_name", None) or getattr(backend, "_compiler_name", None)
     found: dict[str, Any] = {"backend": str(name or getattr(function, "__name__", type(function).__name__))}

@@ -94,10 +94,10 @@ class TorchWatcher:
 
     def _listen(self) -> None:
         """Hears of graphs that are compiled, also before the first step that is wanted: later nobody has them."""
-        for name in compiler.LISTENED:
-            if regions.is_there(name):
-                self._compiler_found(name)
-        self._undo_last.add(on_import({one for one in compiler.LISTENED if not regions.is_there(one)}, self._compiler_found))
+        there = {name for name in compiler.LISTENED if regions.is_there(name)}
+        for name in sorted(there):
+            self._compiler_found(name)
+        self._undo_last.add(on_import(compiler.LISTENED - there, self._compiler_found))
         for function in compiler.compiled_graphs():
             self._borders.found(function)
 

@@ -21,8 +21,8 @@ Function = Callable[..., Any]
 _METHOD = "torch.Tensor."
 _ARITHMETIC = frozenset(
     """
-    abs add and_ eq floordiv ge getitem gt iadd iand ifloordiv ilshift imatmul imod imul inv invert ior ipow irshift isub
-    itruediv ixor le lshift lt matmul mod mul ne neg not_ or_ pos pow rshift setitem sub truediv truth xor
+    abs add and_ eq floordiv ge getitem gt iadd iand ifloordiv ilshift imatmul imod imul inv invert ior ipow irshift
+    isub itruediv ixor le lshift lt matmul mod mul ne neg not_ or_ pos pow rshift setitem sub truediv truth xor
     """.split()
 )
 _ATTRIBUTES = frozenset({"dtype", "shape", "device", "ndim", "T", "mT", "H", "real", "imag", "data", "requires_grad"})

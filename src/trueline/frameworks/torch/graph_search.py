@@ -19,9 +19,10 @@ from typing import Any
 import torch
 
 from trueline.frameworks.torch.graph_building import Piece, whole
-from trueline.frameworks.torch.graph_trial import Compiling, Court, Judged, Values, compiling
+from trueline.frameworks.torch.graph_trial import GRADIENT, Compiling, Court, Judged, Values, compiling
 from trueline.frameworks.torch.rebuild import Unreplayable
 from trueline.graphs import Graph, Node, references
+
 
 def passes_of_inductor(module: torch.fx.GraphModule, inputs: Any) -> Any:
     """A backend that does all that inductor does to graphs, and runs them as they are instead of generating code."""
@@ -104,9 +105,15 @@ def look_inside(
     try:
         how = compiling(graph.how, backend)
         search = _Search(court, how, began + seconds)
-        if not search.tried(piece) and earlier is not None:
+        court.forward_only = any(not one.name.startswith(GRADIENT) for one in found.wrong)
+        at_once = search.tried(piece)
+        if not at_once and court.forward_only:
+            court.forward_only = False
+            at_once = search.tried(piece)
+        if not at_once and earlier is not None:
             court.earlier = _opened(graph, earlier)[0]
-        _search(search, piece, found)
+            at_once = search.tried(piece)
+        _search(search, piece, found, at_once)
     except Unreplayable as error:
         found.note = f"it was not divided: {error}"
     found.tries, found.seconds = court.tries, time.monotonic() - began
@@ -158,9 +165,8 @@ class _Search:
         return [one for one in judged if one.wrong]
 
 
-def _search(search: _Search, piece: Piece, found: Inside) -> None:
+def _search(search: _Search, piece: Piece, found: Inside, at_once: list[Judged]) -> None:
     names = [node.name for node in piece.nodes]
-    at_once = search.tried(piece)
     found.again = bool(at_once)
     if search.court.earlier is not None and at_once:
         found.note = "only where another entry was before it: something is kept from there"
@@ -192,8 +198,6 @@ def _search(search: _Search, piece: Piece, found: Inside) -> None:
 
 
 def _smallest(search: _Search, names: list[str]) -> list[str]:
-    if search.wrong(names) == []:  # as a piece it gives other values than the graph does
-        return names
     end = _least(len(names), lambda count: bool(search.wrong(names[:count])))
     names = names[:end]
     keep = _least(len(names), lambda count: bool(search.wrong(names[-count:])))
@@ -234,4 +238,3 @@ def _generated() -> Iterator[list[str]]:
         yield code
     finally:
         GraphLowering.save_output_code = before
-

@@ -25,6 +25,10 @@ MARGIN = 4.0
 _PEAK_FLOOR = 4.0
 """Roundings, of the largest element, that a single element may be off for honest reasons."""
 
+GRADIENT = "gradient of "
+AFTERWARDS = " afterwards"
+"""How what is judged is named, besides values: ``gradient of x``, and ``x afterwards`` for what is written to."""
+
 Values = dict[str, Any]
 
 
@@ -76,7 +80,10 @@ def as_configured(how: Compiling) -> Iterator[None]:
     import torch._inductor.config
 
     places: dict[str, Any] = {"inductor": torch._inductor.config, "functorch": torch._functorch.config}
-    fresh = {"inductor": {"fx_graph_cache": False, "fx_graph_remote_cache": False}, "functorch": {"enable_autograd_cache": False}}
+    fresh = {
+        "inductor": {"fx_graph_cache": False, "fx_graph_remote_cache": False},
+        "functorch": {"enable_autograd_cache": False},
+    }
     with contextlib.ExitStack() as stack:
         for name, place in places.items():
             wanted = {**how.settings.get(name, {}), **fresh[name]}
@@ -110,6 +117,8 @@ class Court:
         self._begins = begins
         self.earlier = earlier
         """An entry before this one, with which what is compiled is called first, where that matters."""
+        self.forward_only = False
+        """Whether pieces are tried without their backward."""
         self.tries = 0
         self.values = dict(begins)
         """What every node gave, eager and in the region's own precision."""
@@ -148,7 +157,8 @@ class Court:
     def _ambient(self, *, lowered: bool) -> Iterator[None]:
         """The modes in which the graph ran; autocast where it is ``lowered``."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(torch.set_grad_enabled(bool(self.graph.how.get("grad", True))))
+            wanted = bool(self.graph.how.get("grad", True)) and not self.forward_only
+            stack.enter_context(torch.set_grad_enabled(wanted))
             for device, dtype in dict(self.graph.how.get("autocast") or {}).items() if lowered else ():
                 stack.enter_context(torch.autocast(str(device), torch_dtype(str(dtype))))
             yield
@@ -182,11 +192,11 @@ class Court:
         """What a Run holds of an entry, as what one way gave."""
         found = Gave()
         for name, value in after.items():
-            _add(found, f"{name} afterwards", value)
+            _add(found, name + AFTERWARDS, value)
         for name, value in outputs.items():
             _add(found, name, value)
         for name, value in gradients.items():
-            _add(found, f"gradient of {name}", value)
+            _add(found, GRADIENT + name, value)
         return found
 
     def _eager(self, piece: Piece, *, wide: bool) -> Callable[[Values], Values]:
@@ -205,7 +215,7 @@ class Court:
         for name, value in made.items():
             _add(found, name, value)
         for name, value in given.items():
-            _add(found, f"{name} afterwards", value)
+            _add(found, name + AFTERWARDS, value)
         leaves = {name: value for name, value in given.items() if _wants(value)}
         ends = [(made[name], self.cotangents[name]) for name in piece.gives
                 if name in self.cotangents and _wants(made.get(name))]  # fmt: skip
@@ -218,7 +228,7 @@ class Court:
             )
             for name, gradient in zip(leaves, gradients, strict=True):
                 if gradient is not None:
-                    _add(found, f"gradient of {name}", gradient)
+                    _add(found, GRADIENT + name, gradient)
         return found
 
     # Judging
@@ -234,7 +244,7 @@ class Court:
                 continue
             if not _same(ways[0], ways[1]):  # it is random
                 continue
-            if name.endswith(" afterwards") and _same(value, ways[0]):  # most inputs are not changed
+            if name.endswith(AFTERWARDS) and _same(value, ways[0]):  # most inputs are not changed
                 continue
             found.append(_judge(name, value, candidate.dtypes[name], *(ways[at] for at in (0, 2, 3))))
         return found
@@ -306,4 +316,3 @@ def _entered(value: Any, like: Any, *, wide: bool, moved: bool) -> Any:
 
 def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else (value,)
-
