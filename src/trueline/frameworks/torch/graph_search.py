@@ -138,6 +138,8 @@ def _as_recorded(court: Court, piece: Piece, graph: Graph, recorded: Recorded) -
     inputs = [node.name for node in graph.inputs()]
     gradients = {n: one for n, one in zip(inputs, recorded.departed, strict=False) if isinstance(one, torch.Tensor)}
     after = {n: one for n, one in zip(inputs, recorded.after, strict=False) if isinstance(one, torch.Tensor)}
+    for name, value in outputs.items():  # an input that is written to and given back is recorded as given back
+        after.update((given, value) for given in after if court.values[name] is court.values[given])
     judged = court.judged(piece, court.recorded(outputs, after, gradients))
     return [one for one in judged if one.wrong], len(judged)
 
