@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -157,17 +158,14 @@ def test_the_compiler_never_compiles_what_is_ours(tmp_path: Path) -> None:
 def test_no_hook_lies_in_a_backward_that_is_compiled_as_a_whole(tmp_path: Path) -> None:
     from torch._dynamo import compiled_autograd
 
-    def graphs(observe: bool) -> tuple[int, Any]:
+    def graphs(observer: Any) -> tuple[int, Any]:
         torch._dynamo.reset()
         torch.manual_seed(0)
         net, backend = Net(), Counting()
-        x = torch.randn(3, 4)
-        with compiled_autograd._enable(torch.compile(backend=backend)) if not observe else trueline.capture(
-            tmp_path / "run"
-        ):
-            with compiled_autograd._enable(torch.compile(backend=backend)):
-                torch.compile(net, backend=backend)(x).pow(2).mean().backward()
+        with observer, compiled_autograd._enable(torch.compile(backend=backend)):
+            torch.compile(net, backend=backend)(torch.randn(3, 4)).pow(2).mean().backward()
         return backend.graphs, net.first.weight.grad
 
-    (bare, gradient), (seen, observed) = graphs(False), graphs(True)
+    bare, gradient = graphs(contextlib.nullcontext())
+    seen, observed = graphs(trueline.capture(tmp_path / "run"))
     assert bare == seen and gradient is not None and torch.equal(gradient, observed)

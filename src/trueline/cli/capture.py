@@ -16,7 +16,7 @@ FRAMEWORKS = ("auto", "torch", "paddle")
 LEVELS = ("api", "module", "kernel", "api+module")
 PASSED_ON = (
     "level", "data", "steps", "ranks", "apis", "modules", "calls", "between", "stacks", "integers",
-    "exit_after_last_step", "witness", "seed", "deterministic", "framework", "targets",
+    "exit_after_last_step", "every", "witness", "seed", "deterministic", "framework", "targets",
 )  # fmt: skip
 WATCHED = ("steps", "ranks", "overflow_nums", "exit_after", "look_back", "rotation", "hold", "whole", "seed",
            "deterministic", "framework")  # fmt: skip
@@ -132,6 +132,7 @@ class _CaptureParser(Parser):
 def _add_scope(options: Parser) -> None:
     scope = options.add_argument_group("scope")
     scope.add_argument("--steps", type=numbers, metavar="2,4-6", help="steps to record (default: all)")
+    scope.add_argument("--every", type=int, metavar="N", help="record each N-th step alone, in a long training")
     scope.add_argument("--ranks", type=numbers, metavar="0,1", help="ranks to record (default: all)")
     scope.add_argument("--apis", nargs="+", metavar="GLOB", help="only APIs that match: 'torch.nn.functional.*'")
     scope.add_argument("--modules", nargs="+", metavar="GLOB", help="only modules that match: 'encoder.layers.*'")

@@ -23,8 +23,9 @@ from trueline.numerics.evidence import measure
 from trueline.numerics.floats import Gold
 from trueline.numerics.narrow import narrow
 from trueline.numerics.yardstick import Flags
-from trueline.ops.accumulation import gradient_terms, roundings_of, steps_of_position, terms_of
+from trueline.ops.accumulation import gradient_terms, norm_counts, roundings_of, steps_of_position, terms_of
 from trueline.ops.equivalence import rule_for, same_gauge
+from trueline.ops.facts import Kind, facts_of
 from trueline.ops.freedoms import has_slope_at_nan, is_decided_by_inputs, may_differ_in_form
 from trueline.ops.names import canonical
 from trueline.replay.forms import Form, gold_of, numbers
@@ -41,6 +42,14 @@ _ALWAYS_VIEWS = frozenset(
 )
 """Their results share the memory of their argument: who writes to one writes to the other."""
 
+_OWN_MEMORY = frozenset("clone cat stack repeat flip roll index_select gather where tril triu masked_fill".split())
+"""Of those that only move elements, the ones whose results are new tensors always. The others may give an argument, or
+look at its memory, where that is as good: ``reshape``, ``contiguous``, ``to``."""
+_MAY_LOOK = (Kind.MOVE, Kind.REDUCTION, Kind.RANDOM, Kind.COLLECTIVE, Kind.UNDEFINED)
+"""What may give an argument, or a look at its memory, where it has nothing to do: a sum of one, a dropout that is off."""
+_LAYOUTS = frozenset("contiguous clone zeros_like ones_like full_like empty_like rand_like randn_like".split())
+"""Their strides are part of what they promise."""
+
 _FEW = 4096
 """Elements up to which numpy is quicker than a kernel that finds out much more."""
 _OUTPUT, _GRADIENT = "output", "gradient"
@@ -52,6 +61,7 @@ def evidence_of(
     """The evidence of every output and gradient. The candidate has returned. ``thorough`` asks for golds of moved
     inputs also where a result is right beyond doubt without them."""
     comparison = _Comparison(case, executions, predecessors, thorough)
+    yield from comparison.conduct()
     faults = list(comparison.faults(_OUTPUT))
     if rule_for(case.api) is None or faults:
         found = [*faults, *comparison.plain(_OUTPUT, {fault.path for fault in faults})]
@@ -119,6 +129,17 @@ class _Comparison:
                 yield self._looked_at(part, path, replace(theirs, bits=np.zeros_like(theirs.bits)))
             elif problem := self._problem(part, theirs, ours, wider=bool(free)):
                 yield Evidence(part, path, array.dtype, array.shape, structure=problem)
+
+    def conduct(self) -> Iterator[Evidence]:
+        """What the call did that its results do not show."""
+        ours, theirs = self._all.candidate.conduct, self._all.honest.conduct
+        if ours is None or theirs is None or self._all.crossed:
+            return
+        problems = ["leaves gradients switched the other way"] if ours.switches and not theirs.switches else []
+        if ours.draws and not theirs.draws:
+            problems.append("changes the state of the random numbers, which this operator does not draw")
+        if problems:
+            yield Evidence(_OUTPUT, "call", "bool", (), structure="; ".join(problems))
 
     def _is_left_out(self, ours: ArrayOut | None, theirs: ArrayOut) -> bool:
         """Whether a gradient is missing that is zero everywhere. One framework gives zeros where the other gives none:
@@ -239,7 +260,7 @@ class _Comparison:
         golds = [gold_of(one) for one in others if one is not None and one.bits is not None]
         theirs = honest.bits if honest is not None and honest.dtype == array.dtype else None
         assert array.bits is not None
-        excused = self._without_slope(path, array.shape) if part == _GRADIENT else None
+        excused = self._without_slope(path, array) if part == _GRADIENT else None
         return self._measured(
             part, path, array.bits, theirs, gold, _ask if moved is None else golds, array.dtype, excused, plain=True
         )
@@ -251,8 +272,17 @@ class _Comparison:
         found = (_arrays(one, part).get(path) for one in self._neighbours)
         return [one.bits for one in found if one is not None and one.bits is not None]
 
-    def _without_slope(self, path: str, shape: tuple[int, ...]) -> Flags | None:
-        """Where the gradient of an input is not defined, for the input is NaN; None where it is everywhere."""
+    def _without_slope(self, path: str, array: ArrayOut) -> Flags | None:
+        """Where the gradient of an input is not defined; None where it is everywhere."""
+        return self._at_nan(path, array.shape) if not self._gives_nan_alone() else _not_a_number(array)
+
+    def _gives_nan_alone(self) -> bool:
+        """Whether nothing but NaN comes out: that has no slope, and NaN is as good as any number."""
+        given = [one for one in self._all.gold.outputs.values() if one.bits is not None and not _is_exact(one)]
+        return bool(given) and all(one.bits.size and np.isnan(one.bits).all() for one in given)  # type: ignore[union-attr]
+
+    def _at_nan(self, path: str, shape: tuple[int, ...]) -> Flags | None:
+        """Where the input itself is NaN."""
         given = self._all.inputs.tensors.get(path)
         if given is None or has_slope_at_nan(self._case.api) or dtype_named(given.dtype).is_exact:
             return None
@@ -295,6 +325,7 @@ class _Comparison:
             excused=excused,
             scale=self._scale(part),
             roundings=roundings_of(self._case.api, self._case.arguments, self._shapes, kind.digits, added),
+            normwise=norm_counts(self._case.api, kind.digits, gradient=part == _GRADIENT),
             terms=max(self._terms, added, steps_of_position(self._case.api, self._shapes)),
             nudged=partial(self._nudged, part, path) if plain and self._all.nudged is not None else None,
             predecessors=self._predecessors,
@@ -360,6 +391,16 @@ class _Comparison:
             yield f"a new tensor, where {expected.alias} must be changed in place and returned"
         if part == _OUTPUT and name in _ALWAYS_VIEWS and expected.view and not found.view:
             yield f"a copy, where the result must be a view of {expected.view}"
+        if part == _OUTPUT and found.view and not (expected.view or found.alias) and self._makes_new(name):
+            yield f"shares its memory with {found.view}, where the result must be a new tensor"
+        if part == _OUTPUT and name in _LAYOUTS and _steps(found) != _steps(expected) and found.shape == expected.shape:
+            yield f"strides {list(found.strides)} instead of {list(expected.strides)}"
+        if part == _OUTPUT and found.tracked and not expected.tracked and self._all.honest.returned:
+            yield "asks for a gradient, where none can come back"
+
+    def _makes_new(self, name: str) -> bool:
+        kind = facts_of(self._case.api).kind
+        return name in _OWN_MEMORY or kind not in _MAY_LOOK
 
     def _is_expected(self, part: str, path: str) -> bool:
         array = _arrays(self._expected, part).get(path)
@@ -383,6 +424,23 @@ class _Comparison:
 
 def _arrays(executed: Executed, part: str) -> Arrays:
     return executed.outputs if part == _OUTPUT else executed.gradients
+
+
+def _is_exact(array: ArrayOut) -> bool:
+    return dtype_named(array.dtype).is_exact
+
+
+def _not_a_number(array: ArrayOut) -> Flags | None:
+    assert array.bits is not None
+    found = np.isnan(numbers(ArrayIn(array.bits, array.dtype)))
+    return found if found.any() else None
+
+
+def _steps(array: ArrayOut) -> list[int]:
+    """The strides that say anything."""
+    if 0 in array.shape:
+        return []
+    return [stride for stride, size in zip(array.strides, array.shape, strict=True) if size > 1]
 
 
 def _digits(array: ArrayOut) -> int:

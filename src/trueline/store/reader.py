@@ -24,7 +24,7 @@ from trueline.numerics import digest
 from trueline.records import Certificate, RunInfo, TensorRecord
 from trueline.store.columns import FORMAT_VERSION, SEALED_FROM, STATE
 from trueline.store.finish import DATABASE_FILE, RECOVERED_FILE, TABLES, finish_rank
-from trueline.store.intact import Guarded, check_seal, check_tables, damaged, inside, plain_file, reading
+from trueline.store.intact import Guarded, check_seal, check_tables, damaged, inside, plain_entry, plain_file, reading
 from trueline.store.journal import is_begun
 from trueline.store.seal import CHECKSUM, is_as_sealed, is_content_as_sealed
 from trueline.store.segments import segment_name
@@ -196,7 +196,7 @@ class RankReader:
     def _map(self, file: int) -> mmap.mmap:
         if file not in self._maps:
             path = self.folder / segment_name(file)
-            plain_file(path, self.folder.parent)
+            plain_entry(path, self.folder.parent)
             try:
                 with open(path, "rb") as handle:
                     self._maps[file] = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
@@ -231,7 +231,7 @@ class RankReader:
             if not file.isdecimal():
                 damaged(self._connection.database, f"it names a file of tensors {file[:20]!r}")
             path = self.folder / segment_name(int(file))
-            found = plain_file(path, self.folder.parent)
+            found = plain_entry(path, self.folder.parent)
             if found is None:
                 damaged(path, "the file is missing", "copy it from where the Run was made")
             if found.st_size < end:

@@ -661,12 +661,8 @@ static void light_raised(LightRecorder *self, LightOpen *call, PyObject *args, P
     PyErr_Restore(type, value, traceback);
 }
 
-static PyObject *light_make(PyObject *function, PyObject *args, PyObject *kwargs)
-{
-    return PyObject_Call(function, args, kwargs == Py_None ? NULL : kwargs);
-}
-
-static PyObject *light_open(LightRecorder *self, LightOpen *call, PyObject *function, PyObject *args, PyObject *kwargs)
+static PyObject *light_open(LightRecorder *self, long long left, LightOpen *call, PyObject *function, PyObject *args,
+                            PyObject *kwargs)
 {
     Quiet quiet;
     int failed = begin_quiet(&quiet, self->no_torch_function) < 0;
@@ -675,8 +671,8 @@ static PyObject *light_open(LightRecorder *self, LightOpen *call, PyObject *func
         failed = end_quiet(&quiet) < 0 || failed;
     }
     if (failed)
-        return report_trouble(self->notebook) < 0 ? NULL : light_make(function, args, kwargs);
-    PyObject *result = light_make(function, args, kwargs);
+        return report_trouble(self->notebook) < 0 ? NULL : make_call(left, function, args, kwargs);
+    PyObject *result = make_call(left, function, args, kwargs);
     if (result == NULL) {
         light_raised(self, call, args, kwargs);
     } else if (self->looking) {
@@ -691,10 +687,11 @@ static PyObject *light_open(LightRecorder *self, LightOpen *call, PyObject *func
     return result;
 }
 
-static PyObject *light_record(LightRecorder *self, Trait *trait, PyObject *function, PyObject *args, PyObject *kwargs)
+static PyObject *light_record(LightRecorder *self, long long left, Trait *trait, PyObject *function, PyObject *args,
+                              PyObject *kwargs)
 {
     if (!self->looking)
-        return light_make(function, args, kwargs);
+        return make_call(left, function, args, kwargs);
     LightOpen call = {.trait = trait, .mutates = may_change(trait, args, kwargs)};
     if (call.mutates < 0) {
         PyErr_Clear(); /* an argument that has no truth: the call itself will say so */
@@ -703,7 +700,7 @@ static PyObject *light_record(LightRecorder *self, Trait *trait, PyObject *funct
     begin_leaves(&call.inputs);
     begin_leaves(&call.held);
     begin_words(&call.marks);
-    PyObject *result = light_open(self, &call, function, args, kwargs);
+    PyObject *result = light_open(self, left, &call, function, args, kwargs);
     end_leaves(&call.held);
     end_leaves(&call.inputs);
     end_words(&call.marks);
@@ -910,12 +907,14 @@ static PyObject *light_hook_call(PyObject *object, PyObject *arguments, PyObject
         return NULL;
     Py_INCREF(self);
     Py_INCREF(recorder);
+    depth_begin_room();
     int failed = begin_quiet(&quiet, recorder->no_torch_function) < 0;
     if (!failed) {
         failed = fire_light(self, gradients) < 0;
         failed = end_quiet(&quiet) < 0 || failed;
     }
     failed = failed && report_trouble(recorder->notebook) < 0;
+    depth_end_room();
     Py_DECREF(recorder);
     Py_DECREF(self);
     if (failed)
@@ -983,7 +982,11 @@ static PyObject *light_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
         N_made_by = PyUnicode_InternFromString("_trueline_made_by");
     if (N_make == NULL)
         N_make = PyUnicode_InternFromString("_make");
-    if (self->api == NULL || self->hook_type == NULL || N_register_prehook == NULL || N_grad == NULL || N_is_leaf == NULL ||
+    PyObject *holding = held_otherwise == NULL ? PyImport_ImportModule("trueline.frameworks.torch.light_hold") : NULL;
+    if (holding != NULL)
+        held_otherwise = PyObject_GetAttrString(holding, "held_otherwise");
+    Py_XDECREF(holding);
+    if (held_otherwise == NULL || self->api == NULL || self->hook_type == NULL || N_register_prehook == NULL || N_grad == NULL || N_is_leaf == NULL ||
         N_made_by == NULL || N_make == NULL || take_light_fields(self, keywords) < 0)
         Py_CLEAR(self);
     else

@@ -20,6 +20,7 @@ import torch
 
 from trueline.frameworks.torch import compiler
 from trueline.frameworks.torch.graph_reading import GraphReader
+from trueline.frameworks.torch.splice import FRAMES
 from trueline.frameworks.torch.unseen import Unseen
 from trueline.graphs import PREFIX, TRACED
 
@@ -170,7 +171,7 @@ class Borders:
             self._told.add(known.name)
             watch.notebook.tally.miss(UNREAD)
         trait = self._traits.named(known.name, mutates=True)
-        return watch.call_outside(trait, run, args, kwargs, frames=6)
+        return watch.call_outside(trait, run, args, kwargs, frames=4 + FRAMES)
 
 
 _set_compiler: Any = torch._C._dynamo.eval_frame.set_eval_frame

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from trueline.frameworks import keys
+from trueline.frameworks import depth, keys
 from trueline.frameworks.switch import Laid
 from trueline.frameworks.torch import flatten, gate
 from trueline.frameworks.torch.fast import fast_looks
@@ -51,7 +51,9 @@ def _load() -> Any:
             flatten.flatten_other,
             OrderedDict,
             torch.autograd.Function._register_hook,  # type: ignore[attr-defined]
+            depth.Called,
         )
+        calls.count_frames(*depth.where())
         _open_doors(calls)
         return calls
     except (ImportError, AttributeError, TypeError):

@@ -21,11 +21,13 @@ from typing import Any
 
 import torch
 
+from trueline.frameworks import depth
 from trueline.frameworks.base import Notebook, Scope
 from trueline.frameworks.imports import on_import
 from trueline.frameworks.selection import is_narrow
 from trueline.frameworks.switch import Laid, Switch, Undo
 from trueline.frameworks.torch import compiler, regions
+from trueline.frameworks.torch.asking import quick_asking
 from trueline.frameworks.torch.borders import Borders
 from trueline.frameworks.torch.calls import quick_registration
 from trueline.frameworks.torch.functions import custom_functions
@@ -209,6 +211,9 @@ class TorchWatcher:
         self._inside.add(self._modules.splice())
         self._inside.add(WarningsInPlace())
         self._inside.add(custom_functions(self._custom_function))
+        if self._kernels is not None:
+            for function in regions.rules():
+                self._splice(self._inside, function, _rule)
         if self._states is not None:
             for function in regions.backwards():
                 self._splice(self._inside, function, self._states.backward)
@@ -221,6 +226,9 @@ class TorchWatcher:
             self._inside.add(Laid(torch.overrides, "has_torch_function", self._asks_fast_path(own)))
             # once: Python gives up remembering attributes of a class that is changed too often
             self._undo_last.add(quiet_properties(self.watch.fast, self._mode))
+            asking = quick_asking(self._mode)
+            if asking is not None:
+                self._inside.add(asking)
         there = [name for name in regions.LATE if regions.is_there(name)]
         for name in there:
             self._found_module(name)
@@ -452,7 +460,7 @@ class TorchWatcher:
         own = vars(kind)["__call__"]
 
         def __call__(*args: Any, **kwargs: Any) -> Any:
-            original = own.__get__(None, kind)
+            original = depth.Called(own.__get__(None, kind), depth.left() + 1 + depth.C_CALL)
             if not (self.watch.looking and self._records) or self.watch.state.region or _is_tracing() is not None:
                 return original(*args, **kwargs)
             self.watch.notebook.tally.miss(SCRIPTED)
@@ -461,7 +469,8 @@ class TorchWatcher:
             state = self.watch.state
             state.open += 1
             try:
-                return self.watch.call_outside(trait, original, args, kwargs, skip_first=True, frames=2)
+                with depth.Roomy():
+                    return self.watch.call_outside(trait, original, args, kwargs, skip_first=True, frames=2)
             finally:
                 state.open -= 1
 
@@ -482,6 +491,11 @@ class TorchWatcher:
             remove(self._mode)
             if self._kernels is not None:
                 remove_kernels(self._kernels)
+
+
+def _rule(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Stands in for what torch asks, for each kernel, whether an operator has a rule for a mode: none has for ours."""
+    return None if KernelMode in args else original(*args, **kwargs)
 
 
 _is_tracing = torch._C._get_tracing_state

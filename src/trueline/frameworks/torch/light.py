@@ -18,7 +18,6 @@ import torch
 
 from trueline.frameworks.light import Examination, LightOptions, LookName, Sink, StepLooks
 from trueline.frameworks.torch import light_looks
-from trueline.frameworks.torch.asking import quick_asking
 from trueline.frameworks.torch.doors import TorchWatcher
 from trueline.frameworks.torch.light_calls import FORWARD_FIELDS, Entry, LightWatch
 from trueline.frameworks.torch.light_examine import Examiner
@@ -75,12 +74,6 @@ class TorchLightWatcher(TorchWatcher):
         self.watch.new_step(0, self._rotation)
         self._began = time.process_time()
         self._open()
-
-    def _open_modes(self) -> None:
-        super()._open_modes()
-        asking = quick_asking(self._mode)
-        if asking is not None:
-            self._inside.add(asking)
 
     def stop(self) -> None:
         self._shut()

@@ -42,6 +42,7 @@ from trueline.frameworks.torch.light_notebook import LightNotebook
 from trueline.frameworks.torch.names import Trait, may_change
 from trueline.frameworks.torch.opencalls import Closing, made_between, recomputing, thread_state
 from trueline.frameworks.torch.selection import Selection
+from trueline.frameworks.torch.splice import FRAMES
 from trueline.frameworks.torch.stacks import torch_stacks
 from trueline.frameworks.torch.tensors import _version
 from trueline.frameworks.torch.unseen import Unseen, bytes_of, kernel_depth, profiling, told
@@ -235,7 +236,7 @@ class LightWatch:
         *,
         skip_first: bool = False,
         wait: bool = False,
-        frames: int = 4,
+        frames: int = 2 + FRAMES,
         unless: Callable[[], bool] | None = None,
     ) -> Any:
         """Like ``call``, for functions that are entered with the modes on; they stay on inside. So many ``frames`` up

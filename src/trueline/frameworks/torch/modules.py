@@ -12,7 +12,7 @@ import torch
 
 from trueline.frameworks.states import is_outermost
 from trueline.frameworks.torch.modes import Traits
-from trueline.frameworks.torch.splice import Splice
+from trueline.frameworks.torch.splice import FRAMES, Splice
 from trueline.frameworks.torch.watch import MODULE
 from trueline.records import Level
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from trueline.frameworks.torch.watch import Watch
 
 
-_FRAMES_AROUND = 3
-"""How many frames lie between the splice's own and the caller of a module: the gate, torch's ``_wrapped_call_impl``."""
+_FRAMES_AROUND = FRAMES + 1
+"""How many frames lie between what hears of a module and its caller: those of a splice, torch's ``_wrapped_call_impl``."""
 
 
 class ModuleWatch:

@@ -86,6 +86,11 @@ def whole_backward() -> list[types.FunctionType]:
     return _functions(WHOLE_BACKWARD, ("_enable",))
 
 
+def rules() -> list[types.FunctionType]:
+    """The function, written in Python, by which torch looks for an operator's rule for a dispatch mode, if it has one."""
+    return _functions("torch._library.simple_registry", ("find_torch_dispatch_rule",))
+
+
 def tracers(module: str) -> list[types.FunctionType]:
     """The ways into what takes a program apart that lie in this module."""
     return _functions(module, TRACERS.get(module, ()))

@@ -28,6 +28,7 @@ from trueline.frameworks.torch.opencalls import (
     thread_state,
 )  # fmt: skip
 from trueline.frameworks.torch.selection import Selection
+from trueline.frameworks.torch.splice import FRAMES
 from trueline.frameworks.torch.stacks import torch_stacks
 from trueline.frameworks.torch.tensors import TensorDesk, likeness
 from trueline.frameworks.torch.unseen import Unseen, kernels_are_seen, same_memory, told, unseen
@@ -186,7 +187,7 @@ class Watch(OptimizerScope):
         *,
         skip_first: bool = False,
         wait: bool = False,
-        frames: int = 4,
+        frames: int = 2 + FRAMES,
         unless: Callable[[], bool] | None = None,
     ) -> Any:
         """Like ``call``, for functions that are entered with the modes on; they stay on inside. ``wait`` asks to
