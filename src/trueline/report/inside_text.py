@@ -61,6 +61,8 @@ def _failure(region: Any) -> list[Block]:
         items.append(("alone it gives", f"{worst.name} off by {worst.error:.2g}, rounding explains {worst.honest:.2g}"))
     if found.stage:
         items.append(("goes wrong in", found.stage))
+    if found.operators:
+        items.append(("made into", ", ".join(found.operators[:12])))
     if found.kernels:
         items.append(("kernels", ", ".join(found.kernels[:4])))
     if found.note:
@@ -101,7 +103,10 @@ def _region_dict(region: Any) -> dict[str, Any]:
     if found is not None:
         content |= {
             "wrong": [asdict(one) for one in found.wrong],
-            "piece": [{"operator": n.operator, "module": n.module, "source": n.source} for n in found.piece],
+            "piece": {
+                "operators": found.operators,
+                "nodes": [{"operator": n.operator, "module": n.module, "source": n.source} for n in found.piece],
+            },
             "evidence": [asdict(one) for one in found.evidence],
             "stage": found.stage,
             "reproduced": found.again,

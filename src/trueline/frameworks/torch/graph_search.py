@@ -65,6 +65,8 @@ class Inside:
     evidence: list[Judged] = field(default_factory=list)
     stage: str = ""
     again: bool | None = None
+    operators: list[str] = field(default_factory=list)
+    """The operators that the compiler makes of the piece."""
     kernels: list[str] = field(default_factory=list)
     code: str = ""
     tries: int = 0
@@ -191,12 +193,36 @@ def _search(search: _Search, piece: Piece, found: Inside, at_once: list[Judged])
     found.piece = smallest.nodes
     found.evidence = evidence or at_once
     found.repro = (search.court, smallest, search.how)
+    found.operators = _operators(search)(names)
     with _generated() as code:
         search.wrong(names, whole_way)
     found.code = "\n".join(code)
     found.kernels = list(dict.fromkeys(_KERNEL.findall(found.code)))
     if time.monotonic() > search.until:
         found.note = "the time was over before the piece was as small as can be"
+
+
+def _operators(search: _Search) -> Callable[[Sequence[str]], list[str]]:
+    """Tells what operators a compiler finds in a piece, before and after it has taken them apart."""
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._inductor.decomposition import select_decomp_table
+
+    seen: dict[str, None] = {}
+
+    def note(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        targets = [node.target for node in graph.graph.nodes if node.op == "call_function"]
+        seen.update((str(one).rpartition(".")[0], None) for one in targets if isinstance(one, torch._ops.OpOverload))
+        return make_boxed_func(graph.forward)
+
+    def told(names: Sequence[str]) -> list[str]:
+        for table in (None, select_decomp_table()):
+            more = {} if table is None else {"decompositions": table}
+            backend = aot_autograd(fw_compiler=note, bw_compiler=note, **more)
+            search.wrong(names, replace(search.how, backend=backend, options={}))
+        return list(seen)
+
+    return told
 
 
 def _smallest(search: _Search, names: list[str]) -> list[str]:
