@@ -184,6 +184,7 @@ static PyObject *recorder_new(PyTypeObject *type, PyObject *arguments, PyObject 
 static PyMemberDef RECORDER_MEMBERS[] = {
     {"looking", T_BOOL, offsetof(Recorder, looking), 0, NULL},
     {"epoch", T_LONGLONG, offsetof(Recorder, epoch), 0, NULL},
+    {"backward", T_LONGLONG, offsetof(Recorder, backward_wanted), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

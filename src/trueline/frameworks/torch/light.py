@@ -56,6 +56,7 @@ class TorchLightWatcher(Taping):
         self._scope = self.watch.scope
         self._traits = LightTraits(self.watch)
         self._prepare(record=True)
+        self._listen()
         self._names = LookNames(self.watch, self._modules)
         self.names: Sequence[LookName] = self._names.names
         self._asleep = False

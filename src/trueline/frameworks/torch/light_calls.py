@@ -195,6 +195,17 @@ class LightWatch:
         if self.recorder is not None:
             self.recorder.scaler = trait
 
+    @property
+    def backward_wanted(self) -> bool:
+        """Whether gradients are listened for at the nodes of graphs."""
+        return self._backward
+
+    @backward_wanted.setter
+    def backward_wanted(self, wanted: bool) -> None:
+        self._backward = wanted
+        if self.recorder is not None:
+            self.recorder.backward = int(wanted)
+
     def new_step(self, turn: int, rotation: int) -> None:
         """Begins to count the calls of a step."""
         self.epoch += 1
@@ -266,9 +277,10 @@ class LightWatch:
         skip_first: bool = False,
         wait: bool = False,
         frames: int = 2 + FRAMES,
+        unless: Callable[[], bool] | None = None,
     ) -> Any:
         """Like ``call``, for functions that are entered with the modes on; they stay on inside. So many ``frames`` up
-        the program made the call."""
+        the program made the call. A call that another one says too (``unless``) costs little here, and is kept."""
         if not self._looking or self._resting:
             return function(*args, **kwargs)
 
