@@ -224,6 +224,7 @@ def test_a_killed_check_goes_on_without_doing_finished_cases_again(tmp_path: Pat
     now = Counter(log.read_text().splitlines())
     assert all(now[shape] == before[shape] for shape in done_before)
     assert finished(folder) == set(now) and len(now) == count
-    assert max(now.values()) <= 1 + kills
+    calls = 4  # one that is measured, and three that show what a kernel keeps
+    assert max(now.values()) <= calls * (1 + kills)
     report = trueline.load_check(folder)
     assert report.counts["PASS"] == len(report.results) == count

@@ -29,6 +29,10 @@ def right_gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
     return _OwnGelu.apply(x)
 
 
+def right_t(x: torch.Tensor) -> torch.Tensor:
+    return x.swapaxes(0, 1)
+
+
 def scaled_gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
     """Two parts in a thousand too large, forward and backward, before it is rounded."""
     return (1.002 * torch.nn.functional.gelu(x.float())).to(x.dtype)

@@ -62,7 +62,9 @@ def test_facts() -> None:
         (op("torch.fft.rfft", T(4, 1024)), 11, 36.0),
         (op("torch.fft.rfft", T(4, 1024)), 24, 1.0),  # where torch's kernel for CPUs is the measure
         (op("torch.linalg.cond", T(5, 5)), 24, 5.0),
-        (op("torch.sum", T(400, 3), 0), 24, 1.0),
+        (op("torch.sum", T(290, 3), 0), 24, 10.0),  # one after another
+        (op("torch.sum", T(20, 3), 0), 24, 1.0),
+        (op("torch.sum", T(400, 3), 0), 8, 1.0),
         (op("torch.var", T(400, 3), 0), 24, 50.0),  # the mean is a sum before the sum
         (op("torch.var", T(400, 3), 0), 11, 1.0),
     ],

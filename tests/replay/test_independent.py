@@ -10,8 +10,8 @@ from benchmarks import patched  # noqa: E402
 from tests.replay.test_worker import case_for  # noqa: E402
 from trueline.campaign.check import request_of  # noqa: E402
 from trueline.cases import Target  # noqa: E402
-from trueline.frameworks.torch.wide import run_wide  # noqa: E402
-from trueline.frameworks.torch.wide.tensor import narrow  # noqa: E402
+from trueline.frameworks.torch.wide import NoWideGold, narrow, run_wide  # noqa: E402
+from trueline.frameworks.torch.wide.whole import WHOLE  # noqa: E402
 from trueline.replay.independent import is_asked, shares_kernels  # noqa: E402
 
 
@@ -49,6 +49,9 @@ def test_a_kernel_of_somebodys_own_shares_nothing() -> None:
     assert not shares_kernels(case, Target.parse("torch:cuda"), apart)
 
 
-def test_what_is_written_into_memory_of_torch_is_not_lost() -> None:
+def test_powers_are_wide_though_torch_writes_them_into_memory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.tensor([2.0, 3.0], dtype=torch.float64)
     assert narrow(run_wide(torch.vander, (x, 3)).outputs)[0].tolist() == [[4.0, 2.0, 1.0], [9.0, 3.0, 1.0]]
+    monkeypatch.delitem(WHOLE, torch.vander)
+    with pytest.raises(NoWideGold, match="memory that is not wide"):  # it was what lay in that memory before
+        run_wide(torch.vander, (x, 3))

@@ -308,6 +308,7 @@ def asked_of(case: Case, monkeypatch: pytest.MonkeyPatch, kernel: str = "") -> l
         return one, one
 
     monkeypatch.setattr(worker, "executors_for", recording)
+    monkeypatch.setattr(worker, "state_evidence", lambda *_: ())
     measured(case, overrides={case.api: f"{KERNELS}:{kernel}"} if kernel else {})
     return asked
 

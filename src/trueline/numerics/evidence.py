@@ -119,7 +119,7 @@ def measure(
         return Evidence(part, path, kind.name, candidate.shape, note=text, exact=kind.is_exact, numbers=kept)
     if honest is not None and honest.shape != candidate.shape:
         honest = None
-    sides = _Sides(candidate, honest, gold, kind, excused, roundings, terms, nudged, scale=scale, normwise=normwise)
+    sides = _Sides(candidate, honest, gold, kind, excused, roundings, terms, nudged, scale=scale, normwise=normwise, fed=scale)
     sides.compare()
     if predecessors:
         kept.update(_of_others(sides))
@@ -167,6 +167,7 @@ class _Sides:
     nudged: Nudged | None
     scale: float
     normwise: float = 0.0
+    fed: float = 0.0
     of_candidate: Measurement | None = None
     of_honest: Measurement | None = None
     flat: Flat | None = None
@@ -285,7 +286,7 @@ def _some_numbers(sides: _Sides, honest: Array | None, perturbed: Sequence[Gold]
         return _exact_numbers(sides.candidate, honest, sides.gold, perturbed, sides.excused)
     measured = FloatNumbers(
         sides.candidate, honest, sides.gold, perturbed, sides.dtype, sides.excused, sides.scale, sides.roundings,
-        sides.normwise,
+        sides.normwise, sides.fed,
     )  # fmt: skip
     return measured.numbers()
 

@@ -53,6 +53,7 @@ class FloatNumbers:
         scale: float,
         roundings: float = 1.0,
         normwise: float = 0.0,
+        fed: float = 0.0,
     ) -> None:
         self._dtype = component_of(dtype)
         self._complex = dtype.is_complex
@@ -69,8 +70,10 @@ class FloatNumbers:
         self._overflow = self._dtype.largest + math.ldexp(self._dtype.epsilon / 2, self._dtype.exponent_max)
         # Where the exact result vanishes, the rounding of what was summed is left, in float32 at best.
         top = _largest_finite(self._gold[0])
-        summed = top if top < self._overflow else scale
+        # Of results beyond the range of the dtype nothing is known of what was summed but what went in.
+        summed, vanishing = (top, scale) if top < self._overflow else (fed, fed)
         self._left_over = summed * _ACCUMULATION if self._dtype.digits <= 24 else 0.0
+        self._vanishing = vanishing * gold_epsilon * _HARDLY_A_DIGIT
         self._floor = normwise * _root_mean_square(self._gold[0], self._overflow) * self._dtype.epsilon
         golds = [high for high, _ in (self._gold, *self._perturbed)]
         self._overflows = not all(_largest(high) < self._overflow for high in golds)
@@ -136,7 +139,7 @@ class FloatNumbers:
             magnitude = np.repeat(np.maximum(pairs[:, 0], pairs[:, 1]), 2)
         unit = units(magnitude, self._dtype)
         if self._left_over:
-            np.maximum(unit, self._left_over, out=unit, where=magnitude <= self._noise)
+            np.maximum(unit, self._left_over, out=unit, where=magnitude <= self._vanishing)
         if self._floor:
             np.maximum(unit, self._floor, out=unit)
         moves = self._moves(chosen, gold, lost, beyond)

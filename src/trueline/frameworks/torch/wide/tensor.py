@@ -237,7 +237,7 @@ def _compute(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         return _made_by_torch(plan, _whole_numbers(plan, function, args, kwargs))
     if plan.computed is None:
         return _decompose(function, args, kwargs)
-    if plan.view and not plan.written and not isinstance(args[0], Wide):
+    if plan.view and hasattr(args[0], "to_be_written"):
         # A wide view of it would be a copy, and what is written there would be lost.
         raise NoWideGold(f"aten.{plan.name}", "it looks at memory that is not wide")
     node = torch._C._current_autograd_node()
@@ -333,6 +333,7 @@ def _made_by_torch(plan: _Plan, made: Any) -> Any:
     """What torch made of arguments that are not float64. What it computed in float64 may not be taken for wide."""
     if plan.name == "empty":
         # C++ fills such tensors by their memory, which a wide one does not have (``whole._empty``).
+        made.to_be_written = True
         return made
     if plan.name not in entries.EXACT_MAKERS and any(
         isinstance(one, torch.Tensor) and one.dtype in WIDE_TYPES for one in tree_flatten(made)[0]
