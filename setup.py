@@ -11,6 +11,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 FOLDER = Path("src/trueline/numerics")
+FRAMEWORKS_FOLDER = Path("src/trueline/frameworks")
 TORCH_FOLDER = Path("src/trueline/frameworks/torch")
 
 # One build serves every Python from 3.10 on, except those without the global lock, which have no stable interface.
@@ -30,6 +31,15 @@ setup(
             optional=True,
         ),
         Extension(
+            "trueline.frameworks._depth",
+            sources=[str(FRAMEWORKS_FOLDER / "_depth.c")],
+            depends=[str(FRAMEWORKS_FOLDER / "_depth.h")],
+            define_macros=[("Py_LIMITED_API", "0x030A0000")] if STABLE else [],
+            extra_compile_args=["-O2", "-std=gnu11"],
+            py_limited_api=STABLE,
+            optional=True,
+        ),
+        Extension(
             "trueline.frameworks.torch._look",
             sources=[str(TORCH_FOLDER / "_look.c")],
             depends=sorted(str(header) for header in TORCH_FOLDER.glob("_*.h")),
@@ -41,7 +51,7 @@ setup(
         Extension(
             "trueline.frameworks.torch._calls",
             sources=[str(TORCH_FOLDER / "_calls.c")],
-            depends=sorted(str(header) for header in TORCH_FOLDER.glob("_*.h")),
+            depends=[*sorted(str(header) for header in TORCH_FOLDER.glob("_*.h")), str(FRAMEWORKS_FOLDER / "_depth.h")],
             define_macros=[("Py_LIMITED_API", "0x030A0000")] if STABLE else [],
             extra_compile_args=["-O2", "-std=gnu11"],
             py_limited_api=STABLE,

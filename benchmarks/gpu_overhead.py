@@ -165,7 +165,7 @@ def measure_peer(name: str, data: str, steps: int, folder: Path, packages: str) 
     }
 
 
-def _host() -> str:
+def host() -> str:
     """What the processor calls itself: the host's share of a step depends on it."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
     found = [line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "cpu MHz"))]
@@ -199,7 +199,7 @@ def main() -> int:
             for name, data in asked:
                 peers.append(measure_peer(name, data, options.peer_steps, Path(folder), options.peer))
                 print(json.dumps(peers[-1]), flush=True)
-    report = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "host": _host(), "rows": results}
+    report = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "host": host(), "rows": results}
     if peers:
         report["peer"] = peers
     if options.json:

@@ -251,7 +251,7 @@ def run_all(programs: list[registry.Program], ways: list[str], jobs: int, rows: 
             program = waiting.pop()
             folder = root / program.name
             routine = _one_program(program, rows.missing(program.name, ways), folder)
-            slots.append((routine, next(routine), folder))
+            slots.append((routine, routine.send(None), folder))  # as below: each child begins at the same depth
         for slot in list(slots):
             routine, child, folder = slot
             if (code := child.status()) is None:

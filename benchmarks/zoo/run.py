@@ -3,14 +3,17 @@
     python -m benchmarks.zoo.run [--half work] [--dtypes float32] [--data tensors] [NAME ...]
 
 Each side runs in a process forked from one that has imported the libraries. Of the counted half only numbers are
-printed, never a case. Rows of earlier runs are kept in ``--rows`` and not run again unless ``--again`` is given.
+printed, never a case. Rows of earlier runs are kept in ``--rows`` and not run again unless ``--again`` is given; with
+``--seconds`` no case is begun after so long, and the same command goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import json
+import math
 import multiprocessing
 import os
 import shutil
@@ -18,7 +21,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -61,6 +64,27 @@ def _child(pipe: Any, work: Callable[..., Any], arguments: tuple[Any, ...]) -> N
         pipe.send((True, work(*arguments)))
     except BaseException:
         pipe.send((False, traceback.format_exc()[-3000:]))
+
+
+def wakes_the_gpu(program: str) -> bool:
+    """Whether a process that imported what a program needs has woken CUDA, so that no copy of it can use the GPU. Some
+    libraries ask for the devices when they are imported: then each copy imports for itself."""
+    try:
+        in_child(_copy_after, program)
+    except RuntimeError:
+        return True
+    return False
+
+
+def _copy_after(program: str) -> None:
+    warm(program, set())
+    in_child(_touch_gpu)
+
+
+def _touch_gpu() -> None:
+    import torch
+
+    torch.zeros(1, device="cuda")
 
 
 def capture_side(case: Case, side: str, setting: Setting, data: str, path: Path) -> None:
@@ -119,6 +143,15 @@ class Runner:
         return self._shared[key]
 
 
+def portions(groups: Iterable[Sequence[str]], jobs: int) -> list[Sequence[str]]:
+    """The cases of each program in portions that keep all processes at work to the end, in an order that says nothing,
+    so that what was answered when the time is up stands for all."""
+    groups = list(groups)
+    most = max(4, sum(map(len, groups)) // (8 * jobs)) if jobs > 1 else sys.maxsize
+    found = [group[first : first + most] for group in groups for first in range(0, len(group), most)]
+    return sorted(found, key=lambda names: hashlib.sha256(names[0].encode()).digest())
+
+
 def kind(case: Case) -> str:
     return "fault" if isinstance(case, Fault) else "clean"
 
@@ -167,6 +200,7 @@ def share(names: Sequence[str], arguments: argparse.Namespace) -> None:
     known = load_rows(arguments.rows)
     ready: set[str] = set()
     arguments.scratch.mkdir(parents=True, exist_ok=True)
+    on_gpu = "cuda" in arguments.device
     with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder, appended(arguments.rows) as write:
         runner = Runner(Path(folder), arguments.device)
         for name in names:
@@ -175,8 +209,12 @@ def share(names: Sequence[str], arguments: argparse.Namespace) -> None:
                 for data in arguments.data.split(","):
                     if (name, dtype, data) in known and not arguments.again:
                         continue
+                    if time.time() > arguments.until:
+                        return
                     for program in (case.reference, case.candidate):
-                        warm(program, ready)
+                        if program not in ready and not (on_gpu and wakes_the_gpu(program)):
+                            warm(program, ready)
+                        ready.add(program)
                     row = {"case": name, "dtype": dtype, "data": data, "half": half(name), "kind": kind(case)}
                     row |= truth(case, dtype) if data == "truth" else runner.row(case, dtype, data)
                     write(row)
@@ -195,6 +233,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--framework", choices=("torch", "paddle", "across"), help="only cases of one, or across both")
     parser.add_argument("--share", type=int, default=1, help="only one of so many cases, chosen by their order")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, help="begin no case after so long; run again to go on")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--tell", action="store_true", help="print cases of the counted half as well")
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir()))
@@ -202,6 +241,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, help="write the table, and what is wrong in the half to work with, there")
     parser.add_argument("--report", action="store_true", help="run nothing: count what is in --rows")
     arguments = parser.parse_args(argv)
+    arguments.until = math.inf if arguments.seconds is None else time.time() + arguments.seconds
     bare.load(("programs", *(("work", "counted") if arguments.half == "all" else (arguments.half,))))
     on_two = "," in arguments.device
     if "cuda" in arguments.device:  # a process in which CUDA is awake cannot be forked
@@ -221,7 +261,7 @@ def main(argv: list[str] | None = None) -> int:
         by_program: dict[tuple[str, str], list[str]] = {}
         for name in chosen:
             by_program.setdefault((CASES[name].reference, CASES[name].candidate), []).append(name)
-        groups = sorted(by_program.values(), key=len, reverse=True)
+        groups = portions(by_program.values(), arguments.jobs)
         with ThreadPoolExecutor(arguments.jobs) as pool:
             list(pool.map(lambda names: _wait(names, arguments), groups))
     rows = [row for row in load_rows(arguments.rows).values() if row["case"] in chosen]

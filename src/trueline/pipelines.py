@@ -294,6 +294,11 @@ class PipelineReport:
         return max((result.verdict for result in self.results), default=Verdict.ERROR)
 
     @property
+    def compared(self) -> int:
+        """How many numbers of stages were compared: of a project that leaves none, none."""
+        return sum(finding.verdict is not Verdict.NOT_COMPARED for one in self.results for finding in one.findings)
+
+    @property
     def counts(self) -> dict[str, int]:
         """How many stages ended in which verdict."""
         return {one.name: sum(result.verdict is one for result in self.results) for one in Verdict}

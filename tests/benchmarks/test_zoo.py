@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import Any
 
 import pytest
-from benchmarks.zoo import scoring
+from benchmarks.zoo import run, scoring
 from benchmarks.zoo.spec import KINDS, PHASES, Change, Fault, Where, half
 
 _HALVES = """
@@ -80,3 +81,26 @@ def test_the_page_lists_cases_of_the_half_to_work_with_alone() -> None:
     ]
     page = scoring.page(rows, {"a-fault": FAULT}, "cpu")
     assert page.count("- a-fault (float32, stats): FAIL, missing") == 1 and "| counted | stats |" in page
+
+
+@pytest.mark.parametrize(("woken", "wakes"), [(True, True), (False, False)])
+def test_what_wakes_the_gpu_when_imported_is_imported_by_each_copy(
+    monkeypatch: pytest.MonkeyPatch, woken: bool, wakes: bool
+) -> None:
+    awake: list[int] = []
+
+    def touch() -> None:
+        if awake and awake[0] != os.getpid():
+            raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+
+    monkeypatch.setattr(run, "warm", lambda program, ready: awake.append(os.getpid()) if woken else None)
+    monkeypatch.setattr(run, "_touch_gpu", touch)
+    assert run.wakes_the_gpu("any") is wakes
+
+
+def test_portions_hold_every_case_once_and_none_holds_up_the_others() -> None:
+    groups = [[f"long-{number}" for number in range(90)], ["short-0"], ["other-0", "other-1"]]
+    found = run.portions(groups, 4)
+    assert sorted(name for one in found for name in one) == sorted(name for group in groups for name in group)
+    assert max(map(len, found)) <= 4
+    assert run.portions(groups, 1) and max(map(len, run.portions(groups, 1))) == 90

@@ -49,6 +49,20 @@ def test_steps_are_found_or_told(told: bool, asked: Any, expected: tuple[int, ..
         assert any(call.context == "optimizer" for call in reader.trace(step))
 
 
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize(("asked", "expected"), [(None, (0, 3, 6)), ("1-5", (3,))])
+def test_each_so_many_th_step_is_recorded(told: bool, asked: Any, expected: tuple[int, ...], tmp_path: Path) -> None:
+    with trueline.capture(tmp_path / "run", steps=asked, every=3) as capture:
+        loop(capture if told else None, steps=8)
+    assert open_run(tmp_path / "run").rank(0).steps == expected
+
+
+def test_nothing_of_ours_is_asked_between_recorded_steps(tmp_path: Path) -> None:
+    with trueline.capture(tmp_path / "run", every=4) as capture:
+        loop(capture, steps=2)
+        assert not torch.overrides._get_current_function_mode_stack()
+
+
 def test_several_optimizer_steps_in_a_told_step_are_one(tmp_path: Path) -> None:
     """As in training with two optimizers; a program that tells from the start is believed from its first word."""
     model = nn.Linear(2, 2)
@@ -150,6 +164,8 @@ def test_stacks_can_be_left_out(captured: Captured) -> None:
         ({"steps": "1,x"}, "not a list of numbers"),
         ({"steps": [-1]}, "whole numbers from 0"),
         ({"between": ["only.one"]}, "two call names"),
+        ({"every": 0}, "every takes a whole number from 1"),
+        ({"every": 10, "steps": "1-9"}, "every=10 divides none of the steps"),
         ({"apis": [3]}, "takes names"),
         ({"framework": "abacus"}, "unknown framework 'abacus'"),
     ],

@@ -414,3 +414,23 @@ def test_reading_at_level_kernel_is_no_kernel_of_the_program(
     assert made and [name for name in recorded if "copy_" in name] == []
     assert not [name for name in kernels.log if "copy_" in name]
     assert set(recorded) <= {f"torch.ops.{name}" for name in kernels.log} | set(kernels.log)
+
+
+@pytest.mark.parametrize("inner", ["api", "module", "watch"])
+@pytest.mark.parametrize("outer", ["api", "kernel", "watch"])
+def test_observers_that_cross_do_not_ask_each_other_for_ever(outer: str, inner: str, tmp_path: Path) -> None:
+    net = Net()
+
+    def gradients() -> Any:
+        x = torch.ones(2, 4, requires_grad=True)
+        net(x).sum().backward()  # neither records it, and both want to be on for what is inside
+        return bits(x.grad)
+
+    bare = gradients()
+    first, second = observed(WAYS[outer], tmp_path / "one"), observed(WAYS[inner], tmp_path / "two")
+    with contextlib.ExitStack() as kept:
+        with first:
+            kept.enter_context(second)
+            assert gradients() == bare
+        assert gradients() == bare
+    assert gradients() == bare

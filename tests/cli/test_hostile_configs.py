@@ -27,7 +27,16 @@ YAMLS = {
     "Python": "name: !!python/object/apply:os.system [true]\n",
     "size": "a: " + "x" * (2 << 20),
     "not text": "\ud800",
+    "half a character": 'model: "\\ud800"\n',
+    "NUL": 'model: "a\\0b"\n',
+    "a mapping for a name": "{a: 1}: 2\n",
 }
+WHOLE = """
+train: {command: train.py, checkpoint: last.pt}
+infer: {command: infer.py, loops: {--batch-size: [1]}}
+"""
+NAMES = ("../../out", "/tmp/out", "a/../../b", "..", "a//b", "x" * 300, "/".join("abcdefghijk"))
+OPTIONS = ("timeout: .inf", "timeout: 1e12", "retries: 1000000", "memory: 99999999999999999999 GB")
 LINES = {
     "a shape": 'torch.add(Tensor([1000000000,1000000000],"float32"), 1, )',
     "an absurd shape": 'torch.add(Tensor([4611686018427387904,4611686018427387904],"float32"), 1, )',
@@ -68,6 +77,21 @@ def test_yaml_of_a_pipeline(name: str, tmp_path: Path) -> None:
     pytest.importorskip("yaml")
     (tmp_path / "config.yaml").write_text(YAMLS[name], encoding="utf-8", errors="surrogatepass")
     assert "config.yaml" in refused(tmp_path, "pipeline", "config.yaml", "lite")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_name_of_a_model_stays_below_the_output(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    (tmp_path / "config.yaml").write_text(f"model: {name}\n{WHOLE}")
+    assert "the model name" in refused(tmp_path, "pipeline", "config.yaml", "lite_train_lite_infer", "--plan")
+
+
+@pytest.mark.parametrize("line", OPTIONS)
+def test_absurd_options_of_a_pipeline(line: str, tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    (tmp_path / "config.yaml").write_text(f"model: m\n{line}\n{WHOLE}")
+    said = refused(tmp_path, "pipeline", "config.yaml", "lite_train_lite_infer", "--plan")
+    assert "config.yaml, line 2" in said
 
 
 @pytest.mark.parametrize("place", ["/dev/zero", "pipe"])

@@ -11,6 +11,7 @@ import pytest
 from tests.pipeline.tipc_project import LONG, calls, make_project, set_faults, short_config
 from trueline.cli import pipeline as command
 from trueline.errors import UsageError
+from trueline.records import Verdict
 
 MODE = "lite_train_lite_infer"
 
@@ -95,3 +96,37 @@ def test_limits_are_handed_on(project: Path, capsys: pytest.CaptureFixture[str])
         call("train_infer_python.txt", MODE, "--timeout", "1", "--memory", "2", "--jobs", "1", "--resume", "never") == 1
     )
     assert "timed out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("found", "words", "code"),
+    [
+        ((Verdict.PASS,), (), 0),
+        ((Verdict.PASS, Verdict.NOT_COMPARED), (), 1),
+        ((Verdict.PASS, Verdict.NOT_COMPARED), ("--allow-partial",), 0),
+        ((Verdict.NOT_COMPARED,), (), 0),  # a project that leaves no numbers: that it runs is what was asked
+        ((Verdict.PASS, Verdict.FAIL), ("--allow-partial",), 1),
+    ],
+)
+def test_what_could_not_be_compared_is_no_clean_bill(
+    found: tuple[Verdict, ...], words: tuple[str, ...], code: int
+) -> None:
+    from trueline.cli.pipeline import conclude_pipeline, parser
+    from trueline.pipelines import (
+        Command,
+        NumberFinding,
+        PipelineReport,
+        Plan,
+        Stage,
+        StageKind,
+        StageResult,
+        StageStatus,
+    )
+
+    train = StageResult(Stage("train", StageKind.TRAIN, Command("python train.py")), StageStatus.DONE, Verdict.PASS)
+    check = Stage("train.check", StageKind.CHECK)
+    findings = tuple(NumberFinding("outputs", verdict, "so it is") for verdict in found)
+    checked = StageResult(check, StageStatus.DONE, max(found), findings=findings)
+    plan = Plan("c.yaml", "yaml", "m", MODE, "out", (train.stage, check))
+    options = parser().parse_args(["c.yaml", MODE, *words])
+    assert conclude_pipeline(PipelineReport(plan, (train, checked)), options) == code

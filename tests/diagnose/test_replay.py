@@ -121,6 +121,17 @@ def test_a_value_that_is_taken_twice_has_one_gradient(tmp_path: Path) -> None:
     assert replay.assess(replay.Recorded(backward, reader.tensor, forward)).error < 1e-5
 
 
+def test_what_cannot_be_differentiated_by_is_not_asked_for(tmp_path: Path) -> None:
+    """The kernel of batch norm refuses gradients of its running statistics, and so of the whole call."""
+    norm = torch.nn.BatchNorm2d(4)
+    with trueline.capture(tmp_path / "run", data="tensors"):
+        norm(torch.randn(3, 4, 5, 5, requires_grad=True)).relu().square().sum().backward()
+    reader = open_run(tmp_path / "run").rank(0)
+    calls = {(call.api.rpartition(".")[2], call.phase): call for call in reader.trace()}
+    backward, forward = (calls["batch_norm", phase] for phase in (Phase.BACKWARD, Phase.FORWARD))
+    assert replay.assess(replay.Recorded(backward, reader.tensor, forward)).error < 1e-5
+
+
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [

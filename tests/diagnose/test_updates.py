@@ -94,3 +94,46 @@ def test_an_update_by_hand_is_laid_beside_that_of_an_optimizer(tmp_path: Path, d
 def test_a_parameter_that_nobody_moves_may_be_left_out(tmp_path: Path) -> None:
     with compared(tmp_path, "tensors", sgd, without_spare) as report:
         assert report.verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("data", ["tensors", "stats"])
+def test_what_is_added_to_a_parameter_tells_where_its_rounding_hides_the_update(tmp_path: Path, data: str) -> None:
+    """In bfloat16 hardly any update changes a parameter; Nesterov's is nearly twice as large all the same."""
+
+    def make(nesterov: bool, foreach: bool = True) -> Callable[[list[Any]], Step]:
+        def made(parameters: list[Any]) -> Step:
+            for one in parameters:
+                one.data = one.data.to(torch.bfloat16)
+            options = {"lr": 1e-4, "momentum": 0.9, "nesterov": nesterov, "foreach": foreach}
+            optimizer = torch.optim.SGD(parameters, **options)
+
+            def step(model: Any) -> None:
+                optimizer.step()
+
+            return step
+
+        return made
+
+    with rounded(tmp_path / "wrong", data, make(True), make(False)) as report:
+        assert report.verdict is Verdict.FAIL and report.origin is not None and report.origin.kind == "update"
+        assert report.origin.comparison.call.step == 0
+    with rounded(tmp_path / "right", data, make(True), make(True, foreach=False)) as report:
+        assert report.verdict <= Verdict.WARN
+
+
+def rounded(tmp_path: Path, data: str, reference: Any, candidate: Any) -> Comparison:
+    """The same model in bfloat16, whose gradients are no matter of rounding."""
+    paths = []
+    for name, make in (("a", reference), ("b", candidate)):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(32, 16)
+        update = make(list(model.parameters()))
+        paths.append(tmp_path / name)
+        with trueline.capture(paths[-1], data=data) as capture:
+            for step in range(3):
+                x = torch.randn(8, 32, generator=torch.Generator().manual_seed(step)).to(torch.bfloat16)
+                model.zero_grad()
+                model(x).square().mean().backward()
+                update(model)
+                capture.step()
+    return trueline.compare(*paths)

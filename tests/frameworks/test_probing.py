@@ -86,6 +86,20 @@ def test_a_gold_is_computed_in_float64_and_leaves_the_model_alone(make: Any) -> 
 
 
 @BOTH
+def test_a_nudge_is_taken_away_again(make: Any) -> None:
+    tools, framework = make()
+    wide = tools.in_float64(linear(framework))
+    weight = dict(tools.parameters(wide.model))["weight"]
+    before, rows = tools.leaf(weight).bits.copy(), tools.leaf(wide(tensor(framework))).bits
+    with tools.nudged(weight, np.full(before.shape, 0.5)):
+        assert np.allclose(tools.leaf(weight).bits, before + 0.5)
+        assert not np.allclose(tools.leaf(wide(tensor(framework))).bits, rows)
+    assert tools.leaf(weight).bits.tobytes() == before.tobytes()
+    given = tensor(framework)
+    assert tools.leaf(tools.added(given, np.ones((2, 4)))).bits[0, 0] == 1.0 and tools.leaf(given).bits[0, 0] == 0.0
+
+
+@BOTH
 def test_what_an_optimizer_did_is_measured(make: Any) -> None:
     tools, framework = make()
     model = linear(framework)

@@ -42,6 +42,14 @@ if os.fork() == 0:
 subprocess.Popen(["setsid", "sleep", "300"])
 write()
 """
+ORPHANS = """
+import signal, subprocess, time
+subprocess.Popen(["sleep", "300"], start_new_session=True)
+time.sleep(0.2)
+os.kill(os.getppid(), signal.SIGKILL)
+time.sleep(300)
+"""
+"""A stage that ends the process which looks after it, when a child has a session of its own already."""
 DEAF = """
 import signal, time
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -169,6 +177,19 @@ def test_daemons_are_told_and_ended(project: Path, mark: str) -> None:
     assert all_gone(mark)
 
 
+def test_a_stage_that_kills_its_parent_leaves_nobody(project: Path, mark: str) -> None:
+    _, result = odd(project, ORPHANS)
+    assert result.status is StageStatus.CRASHED and "processes behind, which were ended" in result.reason
+    assert all_gone(mark)
+
+
+def test_a_pipe_below_the_project_keeps_nobody_waiting(project: Path, mark: str) -> None:
+    os.mkfifo(project / "helper.py")
+    report, result = odd(project, "write()")
+    assert result.status is StageStatus.DONE and report.results
+    assert all_gone(mark)
+
+
 def test_output_without_end_is_bounded_and_told(project: Path, mark: str) -> None:
     size = 8 * LOG_BYTES
     script = f"""
@@ -235,6 +256,11 @@ def test_warm_daemons_are_told_and_ended(project: Path, mark: str) -> None:
     for result in odd_copies(project, DAEMON):
         assert (result.status, result.verdict) == (StageStatus.DONE, Verdict.WARN)
         assert "left 2 processes behind, which were ended" in result.reason
+    assert all_gone(mark)
+
+
+def test_a_warm_stage_that_kills_its_parent_leaves_nobody(project: Path, mark: str) -> None:
+    assert any(result.status is StageStatus.CRASHED for result in odd_copies(project, ORPHANS))
     assert all_gone(mark)
 
 

@@ -6,6 +6,7 @@ left out), not made by a program.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -419,3 +420,15 @@ def test_numbers_beside_a_config_of_tipc(tmp_path: Path) -> None:
     (tmp_path / "train.numbers.yaml").write_text("readers: {infer: {outputs: {npy: out/*.npy}}}\n", encoding="utf-8")
     plan = plan_pipeline([read_config(path)], MODE)
     assert plan.options == {"readers": {"infer": {"outputs": {"npy": "out/*.npy"}}}}
+
+
+def test_many_settings_are_planned_in_a_moment(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    sizes = ",".join(map(str, range(20_000)))
+    path.write_text("model: m\ntrain: {command: train.py, checkpoint: last.pt}\nexport: {command: export.py}\n"
+                    f"infer: {{command: infer.py, loops: {{--batch-size: [{sizes}]}}}}\n")  # fmt: skip
+    began = time.process_time()
+    plan = pipeline(path, MODE, plan=True).plan
+    assert time.process_time() - began < 20.0, "what it takes grows with the number of commands, not with its square"
+    assert len(plan.commands) == 20_002
+    assert max(len(stage.waits) for stage in plan.stages) < 16

@@ -97,12 +97,75 @@ def test_a_stale_file_fails(chain: Chain) -> None:
     assert failures(found) == {"outputs": "infer"} and "stale" in found["outputs"].reason
 
 
-def test_what_is_not_there_is_not_compared(chain: Chain) -> None:
-    printed(chain, "score: 1.0\n", "nothing at all\n")
+def test_what_is_not_there_fails_where_the_stage_before_has_it(chain: Chain) -> None:
+    printed(chain, "score: 1.5\n", "nothing at all\n")
+    found = chain.check("train", "infer", readers={"train": {"x": PRINTED}, "infer": {"x": PRINTED}})
+    assert failures(found) == {"x": "infer"} and "is like" in found["x"].reason and "train has 1" in found["x"].reason
+
+
+def test_what_neither_has_is_not_compared(chain: Chain) -> None:
+    printed(chain, "nothing\n", "nothing at all\n")
     found = chain.check("train", "infer", readers={"train": {"x": PRINTED}, "infer": {"x": PRINTED}})
     assert found["x"].verdict is Verdict.NOT_COMPARED and "is like" in found["x"].reason
     other = chain.check("train", "infer", readers={"train": {"x": PRINTED}, "infer": {"y": PRINTED}})
-    assert other["outputs"].verdict is Verdict.NOT_COMPARED
+    assert other["y"].verdict is Verdict.NOT_COMPARED and "infer: nothing in" in other["y"].reason
+
+
+READ = {name: {"x": PRINTED} for name in ("train", "infer")}
+
+
+def three(chain: Chain, before: str, after: str) -> Any:
+    """A training and an inference that print, and an export between them that does not."""
+    for name, kind, text in (("train", StageKind.TRAIN, before), ("export", StageKind.EXPORT, "exported\n"),
+                             ("infer", StageKind.INFER, after)):  # fmt: skip
+        with chain.stage(name, kind):
+            Path(f"{name}.log").write_text(text)
+    return chain.check("export", "infer", readers=READ)
+
+
+def test_numbers_are_compared_with_the_nearest_stage_that_has_some(chain: Chain) -> None:
+    found = three(chain, "score: 0.25\nscore: 2.5\n", "score: 0.25\nscore: 2.5\n")
+    assert found["x"].verdict is Verdict.PASS and "agree with train" in found["x"].reason
+    bare = chain.check("train", "export", readers=READ, followers=["infer"])
+    assert bare["outputs"].verdict is Verdict.PASS and "x of what comes after it" in bare["outputs"].reason
+    nobody = chain.check("train", "export", readers=READ)
+    assert nobody["outputs"].verdict is Verdict.NOT_COMPARED
+    Path("infer.log").write_text("score: 0.25\nscore: 2.7\n")
+    assert failures(chain.check("export", "infer", readers=READ)) == {"x": "infer"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "blamed"),
+    [
+        ("score: 0.25\nscore: 2.5\nscore: 3.5\n", "score: 0.25\nscore: 2.5\n", "infer"),  # rows are counted
+        ("score: 0.25\nscore: 2.5\n", "score: 0.25\nscore: 2.5\nscore: 3.5\n", "infer"),
+        ("score: nan\nscore: 2.5\n", "score: nan\nscore: 2.5\n", "train"),  # NaN is no agreement
+        ("score: inf\nscore: 2.5\n", "score: inf\nscore: 2.5\n", "train"),
+        ("score: 0.25\nscore: 2.5\n", "score: inf\nscore: 2.5\n", "infer"),
+        ("score: inf\nscore: 2.5\n", "score: 0.25\nscore: 2.5\n", "infer"),
+    ],
+)
+def test_what_is_no_agreement(chain: Chain, before: str, after: str, blamed: str) -> None:
+    printed(chain, before, after)
+    assert failures(chain.check("train", "infer", readers=READ)) == {"x": blamed}
+
+
+def test_an_empty_file_fails(chain: Chain) -> None:
+    with chain.stage("train", StageKind.TRAIN) as probe:
+        probe("eval", linear_model(), [pictures()])
+    with chain.stage("infer", StageKind.INFER):
+        np.save("outputs.npy", np.zeros((0, 6)))
+    found = chain.check("train", "infer", readers={"infer": {"outputs": {"npy": "outputs.npy"}}})
+    assert failures(found) == {"outputs": "infer"} and "is empty" in found["outputs"].reason
+
+
+def test_fewer_rows_than_a_hook_has_are_not_compared(chain: Chain) -> None:
+    with chain.stage("train", StageKind.TRAIN) as probe:
+        probe("eval", linear_model(), [pictures()])
+    with chain.stage("infer", StageKind.INFER):
+        np.save("outputs.npy", linear_model()(pictures())[:1])
+    found = chain.check("train", "infer", readers={"infer": {"outputs": {"npy": "outputs.npy"}}})
+    assert found["outputs"].verdict is Verdict.NOT_COMPARED and "6 numbers, in train 48" in found["outputs"].reason
 
 
 @pytest.mark.parametrize(

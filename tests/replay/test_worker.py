@@ -327,10 +327,15 @@ def test_a_candidate_is_asked_again_for_what_the_reference_changed(monkeypatch: 
     assert [mode for mode, _ in found[:3]] == ["candidate", "honest", "candidate"]
 
 
-def test_what_only_moves_elements_needs_no_gold(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = asked_of(case_for("torch.t", (3, 4)), monkeypatch)
+def test_what_two_implementations_only_move_needs_no_gold(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = asked_of(case_for("torch.t", (3, 4)), monkeypatch, "right_t")
     assert [mode for mode, _ in found] == ["candidate", "honest"]
     assert verdict(case_for("torch.t", (3, 4)), measured(case_for("torch.t", (3, 4)))) is Verdict.PASS
+
+
+def test_one_that_agrees_with_itself_needs_a_gold(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = asked_of(case_for("torch.t", (3, 4)), monkeypatch)
+    assert [mode for mode, _ in found] == ["candidate", "honest", "gold"]
 
 
 def test_a_long_list_of_numbers_is_one_result() -> None:

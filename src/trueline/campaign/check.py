@@ -286,7 +286,7 @@ def request_of(
     candidate = Target.parse(target, overrides)
     if candidate.how == INDEPENDENT:
         raise UsageError(f"{target} cannot be a target: +{INDEPENDENT} is said of a reference")
-    trusted = Target.parse(reference or f"{candidate.framework}:cpu/float64")
+    trusted = Target.parse(reference or _trusted_by_default(candidate))
     version = framework_version(candidate.framework)
     if trusted.framework != candidate.framework:
         version += f", reference {trusted.framework} {framework_version(trusted.framework)}"
@@ -294,6 +294,13 @@ def request_of(
     patterns = [ops] if isinstance(ops, str) else list(ops or ())
     parts = parts_of(sources, patterns, seed, candidate)
     return Request(candidate, trusted, seed, parts, version, Mode(ACCURACY) if mode is None else mode.mode)
+
+
+def _trusted_by_default(candidate: Target) -> str:
+    """The target's own framework on the CPU; where the candidate runs there too, by other kernels than its own."""
+    alone = f"{candidate.framework}:cpu/float64"
+    shared = (candidate.framework, candidate.device) == ("torch", "cpu") and not candidate.how
+    return f"{alone}+{INDEPENDENT}" if shared else alone
 
 
 def limited(plan: Plan, limit: int | None) -> Plan:

@@ -133,9 +133,10 @@ def _part_of_operators(pattern: str, seed: int, target: Target) -> Part:
     if known == "paddle" or (known != "torch" and target.framework == "paddle"):
         cases = _examples(pattern, seed)
     else:
+        from trueline.campaign.edges import with_edges
         from trueline.ops.catalogue import catalogue_cases
 
-        made = catalogue_cases(pattern, target.dtype or "float32")
+        made = with_edges(catalogue_cases(pattern, target.dtype or "float32"), target.overrides)
         cases = [replace(case, seed=(case.seed + seed * _STRIDE) % 2**63) for case in made]
     return ListedPart(f"ops {pattern}", f"ops {pattern}", tuple(cases))
 

@@ -38,6 +38,7 @@ class CaptureOptions:
     targets: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     exit_after_last_step: bool = False
+    every: int = 1
 
     def scope(self) -> Scope:
         return Scope(
@@ -68,6 +69,11 @@ def make_options(**given: Any) -> CaptureOptions:
     for name in ("apis", "modules", "calls"):
         given[name] = _texts(name, given.get(name) or ())
     given["targets"], given["ignored"] = read_targets(_texts("targets", given.get("targets") or ()))
+    every = given.get("every", 1)
+    if not isinstance(every, int) or isinstance(every, bool) or every < 1:
+        raise UsageError(f"every takes a whole number from 1, the distance of recorded steps; got {every!r}")
+    if given["steps"] is not None and not any(step % every == 0 for step in given["steps"]):
+        raise UsageError(f"every={every} divides none of the steps that are asked for: nothing would be recorded")
     between = given.get("between")
     if between is not None:
         pair = _texts("between", between)

@@ -43,6 +43,7 @@ def capture(
     witness: bool = False,
     targets: Sequence[str] | str = (),
     exit_after_last_step: bool = False,
+    every: int = 1,
     framework: str = "auto",
 ) -> Capture:
     """Records every call of a program into a Run.
@@ -60,8 +61,9 @@ def capture(
     names. Steps are found from ``optimizer.step()`` unless ``step()`` tells them. ``witness`` counts kernels that ran
     outside any recorded call (slower). ``targets`` are functions to be recorded besides those of the framework: full
     names, or files in the form of ``op_target.yaml`` (Paddle only). ``exit_after_last_step`` ends the program when the
-    last wanted step is done. ``framework`` is ``torch``, ``paddle`` or ``auto``: what the program has imported, both if
-    it has both.
+    last wanted step is done. ``every`` records each so many-th step alone (0, N, 2N, …), so that a capture can stay on
+    for a long training; the steps between cost nothing. ``framework`` is ``torch``, ``paddle`` or ``auto``: what the
+    program has imported, both if it has both.
     """
     options = make_options(
         level=level,
@@ -78,6 +80,7 @@ def capture(
         witness=witness,
         targets=targets,
         exit_after_last_step=exit_after_last_step,
+        every=every,
     )
     return Capture(Path(path), options, framework)
 
@@ -117,7 +120,7 @@ class Capture:
         """Begins to record, or says once why not; then nothing of ours is left in the program."""
         if self._clock is not None or self._finished:
             raise UsageError("this capture was started before; make a new one, with another path")
-        self._clock = StepClock(self.options.steps)
+        self._clock = StepClock(self.options.steps, self.options.every)
         try:
             with HeldSignals():
                 self._begin()

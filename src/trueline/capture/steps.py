@@ -13,7 +13,9 @@ class StepClock:
     that tells is believed: from then on what is found no longer counts. Its first word usually comes right after
     the first optimizer step, and means the same one."""
 
-    def __init__(self, steps: tuple[int, ...] | None) -> None:
+    def __init__(self, steps: tuple[int, ...] | None, every: int = 1) -> None:
+        """``every``: of the steps only those whose number it divides are wanted."""
+        self._every = every
         self._steps = None if steps is None else frozenset(steps)
         self._last = max(steps) if steps else -1
         self._telling = False
@@ -22,16 +24,19 @@ class StepClock:
     def lasts(self) -> bool:
         """Whether a step that an optimizer has ended may wait for its end: where the program does not tell, and the
         next one is recorded as well."""
-        return not self._telling and self.wanted and (self._steps is None or self.now + 1 in self._steps)
+        return not self._telling and self.wanted and self._is_wanted(self.now + 1)
 
     @property
     def wanted(self) -> bool:
-        return self._steps is None or self.now in self._steps
+        return self._is_wanted(self.now)
 
     @property
     def over(self) -> bool:
         """Whether every wanted step has been."""
         return self._steps is not None and self.now > self._last
+
+    def _is_wanted(self, step: int) -> bool:
+        return step % self._every == 0 and (self._steps is None or step in self._steps)
 
     def found(self) -> bool:
         """An optimizer has stepped; True if a step ended with that."""

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 from trueline.cli.options import (
     EXIT_CLEAN,
     EXIT_FAILED,
-    EXIT_FINDINGS,
     Parser,
     add_json_file,
+    exit_code,
     given,
     let_go,
     written,
 )
 from trueline.errors import UsageError
-from trueline.records import Verdict
 
 if TYPE_CHECKING:
     from trueline.pipelines import PipelineReport, StageResult
@@ -33,7 +32,8 @@ def parser() -> Parser:
         "pipeline",
         "CONFIG... MODE [options]",
         "Runs training, evaluation, export and inference of a project as a config of TIPC (or one in YAML) says, "
-        "compares the numbers that they leave, and says which stage is wrong: exit code 1 if any is, 2 if nothing ran.",
+        "compares the numbers that they leave, and says which stage is wrong: exit code 1 if any is, or if of stages "
+        "that leave numbers some could not be compared; 2 if nothing ran.",
         "trueline pipeline test_tipc/configs/my_model/train_infer_python.txt lite_train_lite_infer --plan",
     )
     options.add_argument(
@@ -79,6 +79,10 @@ def parser() -> Parser:
         "--keep-fp32", type=float, metavar="ERROR",
         help="run every trained model once more under autocast, and name the fewest operators that must stay in "
         "float32 for its outputs to be within this relative error of float64 (1e-3)",
+    )  # fmt: skip
+    options.add_argument(
+        "--allow-partial", action="store_true",
+        help="exit code 0 also where, of stages that leave numbers, some could not be compared",
     )  # fmt: skip
     reports = options.add_argument_group("reports")
     reports.add_argument("--junit", metavar="FILE", help="write JUnit XML there as well")
@@ -127,7 +131,12 @@ def conclude_pipeline(report: PipelineReport, options: argparse.Namespace, folde
         return EXIT_CLEAN
     if not report.executed:
         return EXIT_FAILED
-    return EXIT_FINDINGS if report.verdict >= Verdict.FAIL else EXIT_CLEAN
+    return exit_code(report.verdict, report.executed, partial=_allowed(options) or not report.compared)
+
+
+def _allowed(options: argparse.Namespace) -> bool:
+    """Whether a part is enough; ``trueline report`` has no such option."""
+    return bool(getattr(options, "allow_partial", False))
 
 
 def _write_files(report: PipelineReport, options: argparse.Namespace, folder: Path | None) -> None:

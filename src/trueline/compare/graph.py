@@ -50,6 +50,7 @@ class ValueGraph:
         self._position = np.searchsorted(trace.column("id"), visits[:, 0])
         self._output = visits[:, 2] == _OUTPUT
         self._backward = trace.column("phase") == _BACKWARD
+        self._given: dict[int, list[int]] = {}
 
     @cached_property
     def first_sights(self) -> tuple[Integers, Integers]:
@@ -71,14 +72,19 @@ class ValueGraph:
 
     @cached_property
     def _makers(self) -> dict[int, int]:
-        """Value -> the position of the call that made it; those from outside are left out."""
+        """Value -> the visit in which it was made; those from outside are left out."""
         distinct, first = self.first_sights
         made = self._output[first] if len(first) else np.zeros(0, dtype=bool)
-        return dict(zip(distinct[made].tolist(), self._position[first[made]].tolist(), strict=True))
+        return dict(zip(distinct[made].tolist(), first[made].tolist(), strict=True))
+
+    def made_in(self, tensor: int) -> int:
+        """The visit in which a value was made, or -1."""
+        return self._makers.get(tensor, NONE)
 
     def maker(self, tensor: int) -> int:
         """The position of the call that made a value, or -1."""
-        return self._makers.get(tensor, NONE)
+        visit = self._makers.get(tensor, NONE)
+        return NONE if visit == NONE else int(self._position[visit])
 
     def layout_of(self, tensor: int) -> int:
         """The number of the layout in which a value was first seen."""
@@ -140,6 +146,11 @@ class ValueGraph:
 
     def given(self, position: int) -> list[int]:
         """The values from which a call made something; for a backward call also what its forward call had."""
+        if position not in self._given:  # a walk asks for the same calls many times
+            self._given[position] = self._given_to(position)
+        return self._given[position]
+
+    def _given_to(self, position: int) -> list[int]:
         visits = self.trace.visits_of(position)
         visits = visits[visits[:, 2] != _OUTPUT]
         if int(self.trace.columns[position, 3]) in self._overwriting and not self._backward[position]:

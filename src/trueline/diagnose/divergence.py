@@ -10,21 +10,19 @@ explained by it.
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from trueline.compare import Match
+from trueline.diagnose.adding import Added
 from trueline.diagnose.confirm import Trial
-from trueline.diagnose.finding import FREEDOM, LOOSE_HALF, LOOSE_SINGLE, SKETCH, Divergence, present, some, this_many
+from trueline.diagnose.finding import FREEDOM, LOOSE_HALF, LOOSE_SINGLE, SKETCH, Divergence, present, some
 from trueline.diagnose.joints import Region
 from trueline.diagnose.observables import Observable
 from trueline.diagnose.recognition import FEWEST
-from trueline.diagnose.sources import Sources
-from trueline.diagnose.tracked import parting_of_graphs
+from trueline.diagnose.retelling import Retelling
 from trueline.diagnose.updating import Update, Updates, common_factor
 from trueline.ops.facts import Kind
 from trueline.records import Phase, Verdict
@@ -37,11 +35,15 @@ _AGAIN = 32
 """So many places in a row at which the two do not agree again, and they have parted."""
 
 
-class Divergences(Sources):
+class Divergences(Retelling):
     """Looks for it in one rank. ``court`` replays calls and regions; None where that is not possible or not wanted."""
 
     def first(self) -> Divergence | None:
         """The first divergence that what the programs give away depends on, else the first of all."""
+        found = self._first()
+        return None if found is None else self._of_forward(found) or found
+
+    def _first(self) -> Divergence | None:
         spare: Divergence | None = None
         waiting = [(when, number, one) for when, number, one in self._suspicions()]
         heapq.heapify(waiting)
@@ -57,7 +59,14 @@ class Divergences(Sources):
             if not self._matters(found):
                 spare = spare or found
                 continue
-            self._partings.meet(found)
+            way = self._way_to(found)
+            if self._choices.explains(found, way):
+                self._note_choice()
+                for when, one in self._given_up(found):
+                    self._number += 1
+                    heapq.heappush(waiting, (when, self._number, one))
+                continue
+            self._partings.meet(found, way)
             met += 1
             if found.certain or self._partings.in_a_row > _AGAIN:
                 pending = self._partings.first
@@ -70,7 +79,8 @@ class Divergences(Sources):
                 heapq.heappush(waiting, (when, self._number, one))
         else:
             parted = self._partings.first
-        if pending is not None and pending.other_size and self._loose_but_for_sizes():
+        sizes = pending is not None and pending.other_size and self._partings.leaning is None
+        if sizes and self._loose_but_for_sizes():
             parted, pending = None, None
         if pending is not None:
             return self._of_graphs(pending) or self._of_lonely(pending) or pending
@@ -97,31 +107,16 @@ class Divergences(Sources):
         pair = NONE if found.leaf == NONE else int(self.table.pair[found.leaf])
         return pair == NONE or int(self.table.measured["count"][pair]) >= FEWEST
 
-    def _of_graphs(self, found: Divergence) -> Divergence | None:
-        """What differs from the backward on is told by the value of which one side alone keeps a graph, where there is
-        one: there the two parted."""
-        step = int(self.table.step[found.row])
-        if self.when(found.row) < self._first_backward.get(step, math.inf) or self.table.across:
-            return None
-        parting = parting_of_graphs(self.joints, self.observables, step)
-        if parting is None:
-            return None
-        here, there = parting.calls
-        keeps = ("reference", "candidate")[parting.keeps]
-        kind = "call" if here and there else "missing" if here else "extra"
-        headline = f"{self._headline(here, there)}: from there on only the {keeps} follows gradients"
-        found = replace(found, kind=kind, reference=here, candidate=there, headline=headline)
-        return replace(found, names=(), changes=(), of_gradients=True)
-
-    def _of_lonely(self, found: Divergence) -> Divergence | None:
-        """What differs from the backward on is told by the parameters to which one side alone gives a gradient, where
-        there are any."""
-        step = int(self.table.step[found.row])
-        behind = self.when(found.row) >= self._first_backward.get(step, math.inf)
-        for place in self.beyond if behind else ():
-            one = self.observables.items[place]
-            if one.kind == "gradient" and one.step == step and not one.both:
-                return self._lonely(one)
+    def _way_to(self, found: Divergence) -> Region | None:
+        """What lies behind a place at which the two part; behind the gradient of a parameter, what it was summed from.
+        None where nobody knows."""
+        if found.leaf != NONE:
+            return self.joints.region(found.leaf)
+        for one in found.items:
+            if one.both:
+                left, right = self._parts_of(one)
+                here, there = self.observables.values(one)
+                return self.joints.region_of_all((left or [here], right or [there]), self._row_at(one.when))
         return None
 
     def _given_up(self, found: Divergence) -> Iterator[tuple[float, Any]]:
@@ -276,15 +271,14 @@ class Divergences(Sources):
         region = self.joints.region_of(values, row)
         made = [self.joints.graphs[side].maker(value) for side, value in enumerate(values)]
         if NONE in made and not any(side.calls for side in region.sides):
-            return self._unmade(one, place, region, distance, unit)
-        found = self._judge_region(region, values, distance, unit)
-        if found is not None:
+            found = self._unmade(one, place, distance, unit)
+        elif (found := self._judge_region(region, values, distance, unit)) is not None:
             found.names, found.items, found.step, found.certain = (one.name,), (one,), one.step, True
-            return found
-        self.explained[place] = "both sides compute the same, and differ by rounding"
-        return None
+        else:
+            self.explained[place] = "both sides compute the same, and differ by rounding"
+        return None if found is None or self._follows_choice(one, distance) else found
 
-    def _unmade(self, one: Observable, place: int, region: Region, distance: float, unit: float) -> Divergence | None:
+    def _unmade(self, one: Observable, place: int, distance: float, unit: float) -> Divergence | None:
         """Something given away that no recorded call made as it is: a gradient that was summed up, or changed where
         nobody saw it."""
         parts = self._gradients(one)
@@ -309,72 +303,14 @@ class Divergences(Sources):
             certain=True,
         )
 
-    def _users_alone(self, one: Observable) -> tuple[int, tuple[int, ...]]:
-        """On which side alone a parameter gets a gradient, and the calls there that take it, with those around them in
-        the same module, where the other side makes none of them."""
-        side = 0 if one.reference != NONE else 1
-        begin = self.observables.by_name.get(("parameter", one.model, one.name, one.step))
-        row = NONE if begin is None else begin.candidate if side else begin.reference
-        if begin is None or row == NONE:
-            return side, ()
-        graph, trace = self.joints.graphs[side], self.table.traces[side]
-        users = [
-            user
-            for user in graph.users_of(self.observables.value(side, begin))
-            if trace.names.get(int(trace.column("context")[user])) != "optimizer"
-        ]
-        if not users or any(self.joints.row_of(side, user) != NONE for user in users):
-            return side, ()
-        module, found = trace.column("module"), []
-        position = users[0]
-        while position >= 0 and module[position] == module[users[0]] and self.joints.row_of(side, position) == NONE:
-            found.append(position)
-            position -= 1
-        return side, (*reversed(found), *users[1:])
-
-    def _lonely(self, one: Observable) -> Divergence:
-        side = "reference" if one.reference != NONE else "candidate"
-        names = [
-            other.name
-            for other in self.observables.items
-            if other.kind == one.kind
-            and other.step == one.step
-            and (other.reference == NONE) == (one.reference == NONE)
-            and not other.both
-            and self._is_lonely(other)
-        ]
-        what = {"gradient": "gets a gradient", "update": "is updated"}.get(one.kind, "is there")
-        alone, users = self._users_alone(one) if one.kind == "gradient" and not self.table.across else (0, ())
-        if users:
-            calls: tuple[tuple[int, ...], tuple[int, ...]] = (users, ()) if alone == 0 else ((), users)
-            column = (self.table.alignment.reference, self.table.alignment.candidate)[alone]
-            return Divergence(
-                ("missing", "extra")[alone],
-                int(np.flatnonzero(column == users[-1])[0]),
-                f"only the {side} makes {this_many(len(users))}, and so {one.name} {what} there alone",
-                *calls,
-                names=tuple(names),
-                headline=self._headline(*calls),
-                step=one.step,
-                items=(one,),
-                certain=True,
-            )
-        return Divergence(
-            "update" if one.kind in ("gradient", "update") else "state",
-            self._row_at(one.when),
-            f"{one.name} {what} in the {side} alone",
-            names=tuple(names),
-            headline=f"{some(names)} {what} in the {side} alone",
-            step=one.step,
-            items=(one,),
-            certain=True,
-        )
-
     def _updates(self, step: int) -> Divergence | None:
         found, what = self._of_updates(step), "updated"
         if not found and not self.table.across:  # what the optimizer keeps for the next step
             states = Updates(self.observables).states_of_step(step)
             found, what = [one for one in states if not one.explained], "made"
+            if not found:
+                added = Added(self.observables, self.joints.graphs).of_step(step)
+                found, what = [one for one in added if not one.explained], "updated"
         if not found:
             return None
         worst = max(found, key=lambda one: one.distance)

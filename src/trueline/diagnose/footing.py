@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from trueline.diagnose.carrying import Carrying
+from trueline.diagnose.choices import Choices
 from trueline.diagnose.confirm import Court, Trial
 from trueline.diagnose.explain import argument_changes
 from trueline.diagnose.finding import this_many
@@ -36,6 +37,7 @@ class Footing:
         self.acquitted: dict[int, Trial] = {}
         self.notes: list[str] = []
         self._partings = Partings(self.joints)
+        self._choices = Choices(self.joints)
         self._joined_again = 0
         """How often the two agreed again behind a place where they had parted."""
         self.undecided = ""

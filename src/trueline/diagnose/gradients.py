@@ -128,13 +128,7 @@ class Gradients(Worth):
     def _gradients(self, one: Observable) -> float | None:
         """How far apart the parts are that a parameter's gradient was summed from, relative to the sum; None where they
         cannot be laid side by side."""
-        begin = self.observables.by_name.get(("parameter", one.model, one.name, one.step))
-        if one.kind != "gradient" or begin is None or not begin.both:
-            return None
-        parts = []
-        for side, graph in enumerate(self.joints.graphs):
-            value = self.observables.value(side, begin)
-            parts.append([part for part, _ in graph.gradients_of(value, 1 << 60)])
+        parts = self._parts_of(one)
         if len(parts[0]) != len(parts[1]) or not parts[0]:
             return None
         squares = 0.0

@@ -28,13 +28,14 @@ from trueline.store.columns import NONE, Integers
 class Region:
     """What lies behind a joint. ``calls`` are positions on the reference's and on the candidate's side, ``begins`` the
     values that they begin with, ``apart`` how far those of each side are from their counterparts (0.0 where they are
-    equal, NaN where there is no counterpart)."""
+    equal, NaN where there is no counterpart), ``ends`` those that it was looked for behind."""
 
     leaf: int
     row: int
     reference: Behind
     candidate: Behind
     apart: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
+    ends: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
 
     @property
     def sides(self) -> tuple[Behind, Behind]:
@@ -111,6 +112,15 @@ class Joints:
         found = np.flatnonzero(chosen & ~np.isin(self.table.leaves.row, list(self._given_up)))
         _, first = np.unique(self.table.leaves.row[found], return_index=True)
         return np.sort(found[first])
+
+    def given_equal(self, side: int, row: int) -> list[int]:
+        """The values of one side that a row's call gave and that are the same on the other."""
+        table, found = self.table, []
+        visits = (table.leaves.reference, table.leaves.candidate)[side]
+        for leaf in range(int(table.first_leaf[row]), int(table.last_leaf[row])):
+            if table.leaves.output[leaf] and table.pair[leaf] != NONE and self.distance(leaf) == 0.0:
+                found.append(int(table.traces[side].visits[visits[leaf], 3]))
+        return found
 
     def touches_given_up(self, side: int, region: Region) -> bool:
         """Whether a side of a region goes through calls that were given up."""
@@ -208,6 +218,10 @@ class Joints:
         for side in (0, 1):
             self._joined[side].setdefault(values[side], (values[1 - side], distance))
 
+    def joined(self, side: int, value: int) -> bool:
+        """Whether a value was looked at and agrees with its counterpart."""
+        return value in self._joined[side]
+
     def _values(self, leaf: int) -> tuple[int, int]:
         leaves, traces = self.table.leaves, self.table.traces
         return (
@@ -237,7 +251,7 @@ class Joints:
         return leaves[0] if leaves[0] == leaves[1] != NONE and all(made) else NONE
 
     def _leaf_behind(self, side: int, value: int) -> int:
-        visit = int(self.graphs[side].makers(np.array([value]))[0])
+        visit = self.graphs[side].made_in(value)
         return self._source_pairs[side].get(value, NONE) if visit == NONE else int(self._leaf_of_visit[side][visit])
 
     def region(self, leaf: int) -> Region:
@@ -245,7 +259,11 @@ class Joints:
 
     def region_of(self, values: tuple[int, int], row: int, leaf: int = NONE) -> Region:
         """What lies behind a pair of values that a row, or the program itself after it, is given."""
-        found = Region(leaf, row, self._behind(0, values[0], row), self._behind(1, values[1], row))
+        return self.region_of_all(([values[0]], [values[1]]), row, leaf)
+
+    def region_of_all(self, ends: tuple[list[int], list[int]], row: int, leaf: int = NONE) -> Region:
+        """What lies behind some values of each side."""
+        found = Region(leaf, row, self._behind(0, ends[0], row), self._behind(1, ends[1], row), ends=ends)
         for side in (0, 1):
             for value in found.sides[side].begins:
                 found.apart[side][value] = self.apart(side, value)
@@ -264,17 +282,17 @@ class Joints:
                 reached.update(self.graphs[side].gave(position))
         return calls
 
-    def _behind(self, side: int, value: int, row: int) -> Behind:
-        """What lies behind a value of one side. Calls that were laid beside a later one of the other side bound
+    def _behind(self, side: int, values: list[int], row: int) -> Behind:
+        """What lies behind some values of one side. Calls that were laid beside a later one of the other side bound
         nothing: whether those agree is only asked behind this row, and may hang on its answer."""
         matched, joined = self._matched[side], self._joined[side]
 
         def stops(other: int, position: int) -> bool:
-            if other in joined or (other != value and other in self._source_pairs[side]):
+            if other in joined or (other not in values and other in self._source_pairs[side]):
                 return True
             return position != NONE and NONE < matched[position] < row
 
-        return self.graphs[side].behind([value], stops)
+        return self.graphs[side].behind(values, stops)
 
     def size(self, side: int, value: int) -> float:
         """The root mean square of the reference's value for one of a side; 0.0 where it was not measured."""

@@ -135,7 +135,7 @@ def _compared(walk: Divergences, place: int, one: Observable, first: Divergence 
     if distance == 0.0:
         verdict, reason = Verdict.PASS, "equal"
     elif place not in walk.beyond:
-        verdict, reason = Verdict.PASS, "within a few roundings"
+        verdict, reason = Verdict.PASS, walk.explained.get(place, "within a few roundings")
     elif first is not None:
         verdict, reason = Verdict.FAIL, "follows from the origin"
         if one.kind in _OWN.get(first.kind, ()) and one.name in first.names and one.step == first.step:

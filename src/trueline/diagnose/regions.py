@@ -29,6 +29,7 @@ from trueline.diagnose.joints import Region
 from trueline.diagnose.narrowing import narrowed
 from trueline.diagnose.recognition import FEWEST
 from trueline.ops.facts import Kind, facts_of
+from trueline.ops.names import canonical
 from trueline.records import Phase
 from trueline.store.columns import NONE
 
@@ -73,8 +74,9 @@ class Regions(Gradients):
             return coarser
         if again is None or not any(self.joints.touches_given_up(side, region) for side in (0, 1)):
             return None if near else self._judge_region(region, self.joints.values(leaf), distance, unit)
-        again = self._partings.behind(region) or again
-        return self._joins_again(again, region, distance, unit, estimated=bool(measured["estimated"]))
+        first, shift = self._partings.behind(region)
+        again, shift = (again, again.shift) if first is None else (first, shift)
+        return self._joins_again(again, shift, region, distance, unit, estimated=bool(measured["estimated"]))
 
     def _equal_again(self, leaf: int) -> None:
         """Notes where two that parted hold the same again, to the last bit. A few numbers may be alike by chance, or be
@@ -88,9 +90,10 @@ class Regions(Gradients):
             self._partings.agree(region)
 
     def _joins_again(
-        self, again: Divergence, region: Region, distance: float, unit: float, *, estimated: bool
+        self, again: Divergence, shift: float, region: Region, distance: float, unit: float, *, estimated: bool
     ) -> Divergence | None:
-        """Whether the two agree again behind a place where they parted; None where they do."""
+        """Whether the two agree again behind a place where they parted, and were so far apart at least; None where they
+        do, or where rounding may hide that they do not."""
         allowed = (_AGREE_HALF if unit > 1e-4 else _AGREE_SINGLE) * unit + FREEDOM * region.arrives
         allowed = max(allowed, SKETCH if estimated else 0.0)
         if math.isfinite(again.shift):
@@ -104,11 +107,14 @@ class Regions(Gradients):
             trial = None
         leans = self._is_one_sided(region, distance, unit)
         agrees = distance <= allowed and not leans and not self._drowns(region.leaf, distance)
+        if agrees and trial is None and distance > shift / _NEARER:
+            return None  # nothing shows that it is gone: what they differed by may lie below this rounding
         if (agrees and trial is None) or (trial is not None and not trial.guilty):
             self._joined_again += 1
             # What arrives may differ for the same reason: being nearer than that shows nothing.
-            if trial is not None or distance <= max((TIGHT_HALF if unit > 1e-4 else TIGHT_SINGLE) * unit, SKETCH):
-                self._partings.agree(region)
+            near = self._near(region, unit)
+            if trial is not None or distance <= near:
+                self._partings.agree(region, near if distance > near else None)
             return None
         return replace(self._as_divergence(region, distance, allowed, trial), leans=leans)
 
@@ -164,15 +170,35 @@ class Regions(Gradients):
         """Whether the candidate's value as a whole is larger or smaller by more than rounding explains. Roundings go in
         both directions, and leave hardly anything in a sum over many elements: so a difference that hides below the
         rounding of single elements is seen there."""
-        calls = sum(len(side.calls) for side in region.sides)
+        calls = self._roundings(region)
         if unit <= 1e-4 or region.leaf == NONE or not calls or not distance <= BELIEVED_HALF:
             return False  # what is further apart has nothing in common
         pair = int(self.table.pair[region.leaf])
         lean, count = self.joints.lean_of(pair), int(self.table.measured["count"][pair])
         given = max((self.joints.lean(side, one) for side in (0, 1) for one in region.sides[side].begins), default=0.0)
         noise = (distance + region.arrives) / math.sqrt(max(count, 1))
-        # A number by which all elements are multiplied is rounded once, and in any direction, from call to call.
-        return lean > unit * (1.0 + math.sqrt(calls)) + FREEDOM * (noise + given)
+        # At worst a call rounds one number by which all elements are multiplied, or all of them in one direction, near
+        # where its function saturates: the norm is then off by an error anywhere within one unit roundoff, of variance
+        # unit² / 3. Those of several calls are independent; four standard deviations of their sum are allowed, and
+        # never more than all of them in one direction.
+        worst = min(float(calls), FREEDOM * math.sqrt(calls / 3.0)) * unit
+        return lean > worst + FREEDOM * (noise + given)
+
+    def _roundings(self, region: Region) -> int:
+        """How many calls of both sides of a region round at all; moving and choosing elements does not."""
+        trace, found = self.table.traces, 0
+        for side, behind in enumerate(region.sides):
+            names = (trace[side].names.get(int(trace[side].column("api")[one]), "") for one in behind.calls)
+            found += sum(not facts_of(name).exact or canonical(name) == "to" for name in names)
+        return found
+
+    def _near(self, region: Region, unit: float) -> float:
+        """How far apart two values may be that are the same for sure. In half precision each call rounds its result
+        once, by unit / √3 at most in the root mean square, and independently of the others: four standard deviations
+        of all roundings of both sides, one each at least. In single precision sums in another order differ by more."""
+        if unit <= 1e-4:
+            return max(TIGHT_SINGLE * unit, SKETCH)
+        return max(FREEDOM * math.sqrt(max(self._roundings(region), 2) / 3.0) * unit, SKETCH)
 
     def limit(self, region: Region, values: tuple[int, int], unit: float) -> float:
         """How far apart rounding along both sides of a region may take its two values."""

@@ -202,7 +202,10 @@ def plan_of(call: Call, forward: Call | None) -> Case:
         raise Unreplayable("it is no function of its arguments alone")
     if reason := refusal(planned):
         raise Unreplayable(reason)
-    specs = tuple(_spec(record, requires_grad=backward) for record in planned.inputs)
+    # What a kernel cannot be differentiated by (running statistics) must not be asked for.
+    wanted = {record.path for record in call.outputs} if backward else set()
+    wanted |= {record.path for record in planned.inputs if backward and record.requires_grad}
+    specs = tuple(_spec(record, requires_grad=record.path in wanted) for record in planned.inputs)
     return Case(planned.api, planned.arguments, specs, backward=backward, autocast=autocast_of(planned), seed=_SEED)
 
 

@@ -18,6 +18,7 @@ from trueline.compare.measure import NOT_ALIKE, NOTES
 from trueline.compare.turning import Turned
 from trueline.compare.updates import match_updates
 from trueline.diagnose.fillings import look_beside_fillings
+from trueline.diagnose.orders import reordered
 from trueline.diagnose.precision import Precision
 from trueline.diagnose.turns import turn_pairs
 from trueline.dtypes import DType, dtype_named
@@ -90,7 +91,18 @@ class RankTable:
         return len(self.alignment)
 
     def measure(self, progress: Progress | None = None) -> None:
-        """Measures every distinct pair of tensors once."""
+        """Measures every distinct pair of tensors once, and again where calls turn out to be made in another order."""
+        self._measure_pairs(progress)
+        found = None if self.across else reordered(self)
+        if found is not None:
+            self.alignment = found
+            self.leaves = pair_leaves(found, *self.traces, across=False)
+            self.first_leaf, self.last_leaf = self.leaves.bounds(len(found))
+            for column in (self.input_distance, self.output_distance, self.other_size):
+                column[:] = 0
+            self._measure_pairs(progress)
+
+    def _measure_pairs(self, progress: Progress | None) -> None:
         left, right = self.leaves.reference, self.leaves.candidate
         both = np.flatnonzero((left != NONE) & (right != NONE))
         visits = [trace.visits for trace in self.traces]

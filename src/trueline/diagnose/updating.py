@@ -28,16 +28,16 @@ _LINEAR = frozenset({"momentum_buffer", "velocity", "velocity_0", "step"})
 _SQUARES = ("sq", "sum", "moment2")
 """What the names of states have in common that are made of the squares of gradients."""
 _FREEDOM = 4.0
-_NARROW = 8.0
+NARROW = 8.0
 """Roundings of its own type that a state goes through in a step, where it is written in several calls."""
 _KINK = 3.0
 _SKETCHED = 4e-7
 """The rounding of a sketch, relative to what was sketched: an update is a small difference of two."""
-_FLOOR = 2e-5
+FLOOR = 2e-5
 _SETTLED = 0.05
 """A gradient's element that differs by less than this share of itself leads to the same step."""
 _NOISE = 64.0
-_NO_SIGNAL = 0.5
+NO_SIGNAL = 0.5
 """What differs by more than half of itself says nothing about what is made of it."""
 
 
@@ -106,7 +106,7 @@ class Updates:
         if off == 0.0:
             return Update(one, 0.0, 0.0, 1.0)
         if not math.isfinite(off):
-            return Update(one, math.inf, _FLOOR, 1.0)
+            return Update(one, math.inf, FLOOR, 1.0)
         if not left.size:
             return Update(one, 0.0, 0.0, 1.0)
         rounding = (2.0 * self._all.unit(one) + (0.0 if exact else _SKETCHED)) * size
@@ -165,8 +165,8 @@ class Updates:
         if apart != apart:
             return math.inf
         if not self._steep(one):
-            return _FLOOR + _FREEDOM * apart
-        explained = _FLOOR + _FREEDOM * apart + _KINK * math.sqrt(apart)
+            return FLOOR + _FREEDOM * apart
+        explained = FLOOR + _FREEDOM * apart + _KINK * math.sqrt(apart)
         if apart > 0.0 and gradient is not None and gradient.both:
             row = self._all.measured[gradient.place]
             if row["smallest"] <= _NOISE * apart * row["rms"]:
@@ -183,12 +183,12 @@ class Updates:
             return None  # nobody says how far apart they were before
         row = self._all.measured[one.place]
         gradient = self._all.by_name.get(("gradient", one.model, name, one.step))
-        limit = _FLOOR + _NARROW * self._all.unit(one)
+        limit = FLOOR + NARROW * self._all.unit(one)
         for given in (gradient, before):
             if given is None:
                 continue
             apart = self._all.distance(given) if given.both else math.inf
-            if apart > _NO_SIGNAL:
+            if apart > NO_SIGNAL:
                 return Update(one, distance, math.inf, 1.0)  # rounding alone: nothing follows for its squares
             size = self._all.measured[given.place] if given.both else row
             share = float(size["rms"]) / float(row["rms"]) if row["rms"] > 0.0 else 1.0
@@ -255,7 +255,7 @@ class PortedUpdates(Updates):
     def _arrives(self, one: Observable) -> float:
         apart = self._gradients_apart(one)
         kink = _KINK * math.sqrt(apart) if self._divides else 0.0
-        return max(super()._arrives(one), _FLOOR + _FREEDOM * apart + kink)
+        return max(super()._arrives(one), FLOOR + _FREEDOM * apart + kink)
 
     def _moved(self, side: int, begin: Observable, end: Observable) -> tuple[Any, float, bool] | None:
         if all(self._ported.stored(side, item) for side in (0, 1) for item in (begin, end)):

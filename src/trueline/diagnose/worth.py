@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 from trueline.diagnose.finding import (
     BELIEVED_HALF,
@@ -43,8 +44,32 @@ class Worth(Footing):
                 if self._is_lonely(one):
                     found.append(place)
             elif not self.tight(one):
-                found.append(place)
+                if (power := self._scale_undone(one)) is None:
+                    found.append(place)
+                else:
+                    self.explained[place] = f"2**{power} times as large, which is undone before gradients are used"
         return found
+
+    def _scale_undone(self, one: Observable) -> int | None:
+        """By which power of two the candidate's loss alone is larger, where no rounding and no gradient shows it: mixed
+        precision multiplies it by a scale, and divides the gradients by it before they are used."""
+        power = self._power_of_two(self.observables.measured[one.place], self.observables.unit(one))
+        if one.kind != "loss" or not power:
+            return None
+        gradients = [other for other in self.observables.items if other.kind == "gradient" and other.step == one.step]
+        return power if gradients and all(other.both and self.tight(other) for other in gradients) else None
+
+    def _power_of_two(self, row: Any, unit: float) -> int:
+        """By which power of two the candidate's numbers are larger, and differ in nothing else; 0 where they do."""
+        sizes = float(row["rms"]), float(row["candidate_rms"])
+        if row["note"] or not all(0.0 < size < math.inf for size in sizes):
+            return 0
+        power = round(math.log2(sizes[1] / sizes[0]))
+        scaled, allowed = 2.0**power, (TIGHT_HALF if unit > 1e-4 else TIGHT_SINGLE) * unit
+        if abs(sizes[1] / (scaled * sizes[0]) - 1.0) > allowed:
+            return 0
+        off = abs(float(row["distance"]) - abs(scaled - 1.0))  # larger where signs differ, or places
+        return 0 if off > max(allowed, SKETCH) * max(scaled, 1.0) else power
 
     def _is_lonely(self, one: Observable) -> bool:
         """Whether that only one side has it says something."""
@@ -86,7 +111,15 @@ class Worth(Footing):
     @cached_property
     def results_beyond(self) -> list[int]:
         """Those that differ by more than a few roundings."""
-        return [leaf for leaf in self.results if not self._is_tight(leaf)]
+        powers = {power for one in self.observables.items if one.both and (power := self._scale_undone(one))}
+        scales = {sign * power for power in powers for sign in (1, -1)}  # the scale itself, and what divides by it
+        rows = {leaf: self.table.measured[int(self.table.pair[leaf])] for leaf in self.results}
+        return [
+            leaf
+            for leaf in self.results
+            if not self._is_tight(leaf)
+            and not (powers and self._power_of_two(rows[leaf], self.table.tensor_at(leaf).roundoff) in scales)
+        ]
 
     def _is_tight(self, leaf: int) -> bool:
         distance, unit = self.joints.distance(leaf), self.table.tensor_at(leaf).roundoff
@@ -156,11 +189,38 @@ class Worth(Footing):
                 found.append(one)
         return found
 
+    def _note_choice(self) -> None:
+        if (told := self._choices.told()) not in self.notes:
+            self.notes.append(told)
+
+    def _follows_choice(self, one: Observable, distance: float) -> bool:
+        """Whether what differs follows from a choice between what is level; where it has nothing in common any more,
+        nobody can say whether something else is wrong as well."""
+        here, there = self._parts_of(one)
+        left, right = self.observables.values(one)
+        if not self._choices.follows((here or [left], there or [right])):
+            return False
+        self._note_choice()
+        self.explained[self.observables.items.index(one)] = "follows from a choice between what is level"
+        if distance > BELIEVED_HALF:
+            self.undecided = f"{self._choices.told()}, too much to say whether anything else is wrong"
+        return True
+
+    def _parts_of(self, one: Observable) -> tuple[list[int], list[int]]:
+        """From which values of each side the gradient of a parameter was summed: those that left the calls which used
+        it. Nothing for all else that is given away."""
+        begin = self.observables.by_name.get(("parameter", one.model, one.name, one.step))
+        found: tuple[list[int], list[int]] = ([], [])
+        for side, graph in enumerate(self.joints.graphs):
+            if one.kind == "gradient" and begin is not None and begin.both:
+                found[side].extend(part for part, _ in graph.gradients_of(self.observables.value(side, begin), 1 << 60))
+        return found
+
     def _is_noise(self, one: Observable, distance: float, unit: float) -> bool:
         """Whether what differs cancels, so that nothing but rounding is left of it."""
         if one.kind == "gradient" and self._cancels(one, distance, unit):
             return True
-        return self._vanishes(one) or self._cancelled(one, unit)
+        return self._vanishes(one) or self._cancelled(one, unit) or self._follows_choice(one, distance)
 
     def _vanishes(self, one: Observable) -> bool:
         """Whether one call made it on both sides, was found right, and was given nearly the same: then it is the sum in

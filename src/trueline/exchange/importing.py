@@ -181,14 +181,17 @@ def _write_rank(
     writer = RankWriter(draft, rank, ArrayFiles if links else SegmentWriter)
     incoming = IncomingCalls(writer)
     certificate = Certificate(complete=False, stopped_because="the import failed")
+    added = 0
     try:
         for part in sorted(parts, key=lambda one: one.step):
             for call in part.calls:
                 step = part.step if call.step is None else call.step
                 steps.add(step)
                 incoming.add(call, step)
-                if progress is not None and incoming.calls % _MOST_CALLS_BETWEEN == 0:
-                    progress(f"rank {rank}: calls", incoming.calls, 0)
+                added += 1
+                if progress is not None and added % _MOST_CALLS_BETWEEN == 0:
+                    progress(f"rank {rank}: calls", added, 0)
+        incoming.flush()
         certificate = incoming.certificate()
     finally:
         writer.drain()

@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 import mmap
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,8 @@ Array = np.ndarray[Any, Any]
 
 _TELLING = 16
 """Fewer elements than this may be alike by chance."""
+_MOST_CALLS, _MOST_BYTES = 64, 16 << 20
+"""So much is read and written at once: what it costs to do that for one call alone is more than a small call itself."""
 
 
 _FRAMEWORK_FILES = tuple(
@@ -44,6 +48,9 @@ class IncomingCalls:
     def __init__(self, writer: RankWriter) -> None:
         self._writer = writer
         self._definitions = Definitions()
+        self._waiting: list[tuple[ForeignCall, int]] = []
+        self._waiting_bytes = 0
+        self._found = _Found()
         self._known: dict[object, int] = {}
         self._files: dict[object, tuple[int, str]] = {}
         """Files that were read already, under another name: their tensor, and its dtype."""
@@ -56,25 +63,48 @@ class IncomingCalls:
         self.stored = 0
 
     def add(self, call: ForeignCall, step: int) -> None:
-        """One call of a step."""
+        """One call of a step. Its files are read now, since whoever gives it may close them behind it."""
+        self._read(call)
+        self._waiting.append((call, step))
+        self._waiting_bytes += sum(_size_of(tensor) for _, tensor in call.tensors)
+        if len(self._waiting) >= _MOST_CALLS or self._waiting_bytes >= _MOST_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the calls that wait."""
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        found, self._found = self._found, _Found()
+        if not waiting:
+            return
+        _measure(list(found.contents.values()))
         batch = _Tensors()
-        visits = [
-            [self.calls, place, ROLES.index(role), self._tensor(tensor, batch), self._layout(tensor)]
-            for place, (role, tensor) in enumerate(call.tensors)
-        ]
-        row = self._call(call, step)
+        calls, visits = [], []
+        for call, step in waiting:
+            visits += [
+                [self.calls, place, ROLES.index(role), self._tensor(tensor, found, batch), self._layout(tensor)]
+                for place, (role, tensor) in enumerate(call.tensors)
+            ]
+            calls.append(self._call(call, step))
         self.visits += len(visits)
-        definitions = self._definitions.take()
         self._writer.submit(
             Batch(
-                definitions=definitions,
-                calls=np.array([row], dtype=np.int64),
+                definitions=self._definitions.take(),
+                calls=np.array(calls, dtype=np.int64),
                 visits=np.array(visits, dtype=np.int64).reshape(-1, len(VISIT_COLUMNS)),
                 statistics=batch.statistics if batch.rows else None,
                 missing=batch.missing,
                 payloads=batch.payloads,
             )
         )
+
+    def _read(self, call: ForeignCall) -> None:
+        """What lies in the files of a call, each file once."""
+        found = self._found
+        for _, tensor in call.tensors:
+            file = found.files[id(tensor)] = _file_of(tensor)
+            if tensor.fetch is not None and (file is None or not (file in found.known or file in self._files)):
+                found.contents[id(tensor)] = _content(tensor.fetch)
+                found.known.add(file)
 
     def certificate(self) -> Certificate:
         return Certificate(
@@ -118,26 +148,24 @@ class IncomingCalls:
         self.counts[f"{call.level.value} {call.phase.value}"] += 1
         return [row[column] for column in CALL_COLUMNS]
 
-    def _tensor(self, tensor: ForeignTensor, batch: _Tensors) -> int:
+    def _tensor(self, tensor: ForeignTensor, found: _Found, batch: _Tensors) -> int:
         """The number of a tensor; what is known of it goes into the batch if it is new."""
-        file = _file_of(tensor)
+        file = found.files[id(tensor)]
         if file in self._files:
             number, tensor.dtype = self._files[file]
             return number
         if tensor.fetch is not None:
-            array, dtype, remark = tensor.fetch()
-            tensor.dtype = dtype.name  # what lies there counts, not what the dump says
-            if remark:
-                self.remarks[remark] += 1
-            array = np.ascontiguousarray(array).reshape(array.shape)
-            row = _measure(array, dtype)
-            self.bytes_seen += array.nbytes
-            likeness = _likeness(tensor, row, ("digest", int(row["digest"])))
+            kept = found.of(tensor, tensor.fetch)
+            tensor.dtype = kept.dtype.name  # what lies there counts, not what the dump says
+            if kept.remark:
+                self.remarks[kept.remark] += 1
+            self.bytes_seen += kept.array.nbytes
+            likeness = _likeness(tensor, kept.row, ("digest", int(kept.row["digest"])))
             number, fresh = self._number(likeness)
             if fresh:
-                batch.keep(number, row, array, tensor)
-                self.stored += array.nbytes
-            if file is not None and not remark:
+                batch.keep(number, kept.row, kept.array, tensor)
+                self.stored += kept.array.nbytes
+            if file is not None and not kept.remark:
                 self._files[file] = number, tensor.dtype
             return number
         digest = _digest_of(tensor.checksum)
@@ -179,6 +207,44 @@ class IncomingCalls:
         return self._definitions.define("stacks", repr(frames), [frames])
 
 
+@dataclass(slots=True)
+class _Content:
+    """What lies in a file: an array that is contiguous, and one STATISTICS row of it, with digest."""
+
+    array: Array
+    dtype: DType
+    remark: str
+    row: Any = None
+
+
+class _Found:
+    """What lies in the files of several calls, by the tensors that name them."""
+
+    def __init__(self) -> None:
+        self.files: dict[int, object] = {}
+        self.contents: dict[int, _Content] = {}
+        self.known: set[object] = set()
+        """The files among them."""
+
+    def of(self, tensor: ForeignTensor, fetch: Callable[[], tuple[Array, DType, str]]) -> _Content:
+        content = self.contents.get(id(tensor))
+        if content is None:  # another name for a file of which something was to be said
+            _measure([content := _content(fetch)])
+        return content
+
+
+def _content(fetch: Callable[[], tuple[Array, DType, str]]) -> _Content:
+    array, dtype, remark = fetch()
+    return _Content(np.ascontiguousarray(array).reshape(array.shape), dtype, remark)
+
+
+def _size_of(tensor: ForeignTensor) -> int:
+    """The bytes of memory that a tensor takes once it is read; a file that is only mapped takes none."""
+    if tensor.fetch is None or tensor.file is not None:
+        return 0
+    return math.prod(tensor.shape) * dtype_named(tensor.dtype).itemsize
+
+
 class _Tensors:
     """What is new of the tensors of one call."""
 
@@ -215,13 +281,16 @@ def _is_mapped(array: Array) -> bool:
     return isinstance(base, mmap.mmap) and array.flags.c_contiguous
 
 
-def _measure(array: Array, dtype: DType) -> Any:
-    """One STATISTICS row, with digest."""
-    rows = np.zeros(1, dtype=STATISTICS)
-    descriptors = np.zeros(1, dtype=DESCRIPTOR)
-    descriptors[0] = cpu.describe(array.reshape(-1), dtype)[0]
-    cpu.reduce_batch(descriptors, rows, digest=True)
-    return rows[0]
+def _measure(contents: list[_Content]) -> None:
+    """Fills in the rows, with digests."""
+    rows = np.zeros(len(contents), dtype=STATISTICS)
+    descriptors = np.zeros(len(contents), dtype=DESCRIPTOR)
+    for place, content in enumerate(contents):
+        descriptors[place] = cpu.describe(content.array.reshape(-1), content.dtype)[0]
+    if contents:
+        cpu.reduce_batch(descriptors, rows, digest=True)
+    for content, row in zip(contents, rows, strict=True):
+        content.row = row
 
 
 def _digest_of(checksum: str) -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 import math
+import mmap
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
@@ -38,25 +39,35 @@ def read_npy(path: Path) -> tuple[Array, DType]:
     """The array in a file, mapped and read only, and its type."""
     size = plain_file(path)
     with open(path, "rb") as file:
-        start = file.read(12)
-        if start[:6] != MAGIC:
-            refuse(path, "it is not a .npy file")
-        version = start[6] if len(start) > 6 else 0
-        if version not in (1, 2, 3):
-            refuse(path, f"it is a .npy file of version {version}; versions 1 to 3 are known")
-        form, width = ("<H", 2) if version == 1 else ("<I", 4)
-        if len(start) < 8 + width:
-            refuse(path, "it ends in its header")
-        length = struct.unpack(form, start[8 : 8 + width])[0]
-        begin = 8 + width
-        if length > _MOST_HEADER or begin + length > size:
-            refuse(path, "it ends in its header" if length <= _MOST_HEADER else "its header is absurdly long")
-        file.seek(begin)
-        text = file.read(length)
-    header = _header(text, path)
+        return read_opened(file, path, size)
+
+
+def read_opened(file: BinaryIO, path: Path, size: int) -> tuple[Array, DType]:
+    """The same of a file of a known size that stands at its beginning."""
+    start = file.read(12)
+    if start[:6] != MAGIC:
+        refuse(path, "it is not a .npy file")
+    version = start[6] if len(start) > 6 else 0
+    if version not in (1, 2, 3):
+        refuse(path, f"it is a .npy file of version {version}; versions 1 to 3 are known")
+    form, width = ("<H", 2) if version == 1 else ("<I", 4)
+    if len(start) < 8 + width:
+        refuse(path, "it ends in its header")
+    length = struct.unpack(form, start[8 : 8 + width])[0]
+    begin = 8 + width
+    if length > _MOST_HEADER or begin + length > size:
+        refuse(path, "it ends in its header" if length <= _MOST_HEADER else "its header is absurdly long")
+    file.seek(begin)
+    header = _header(file.read(length), path)
     numpy_type, dtype = dtype_of(header["descr"], path)
     shape = shape_of(header["shape"], path)
-    return _mapped(path, numpy_type, shape, header["fortran_order"] is True, begin + length, size), dtype
+    needed = math.prod(shape) * numpy_type.itemsize
+    if needed > MOST_TENSOR_BYTES:
+        refuse(path, f"an array of shape {list(shape)} would take {needed:,} bytes")
+    at = begin + length
+    if at + needed != size:
+        refuse(path, f"its header promises {needed:,} bytes of numbers and it has {size - at:,}", "was it cut off?")
+    return _mapped(file, numpy_type, shape, "F" if header["fortran_order"] is True else "C", at), dtype
 
 
 def _header(text: bytes, path: Path) -> dict[str, Any]:
@@ -71,18 +82,13 @@ def _header(text: bytes, path: Path) -> dict[str, Any]:
     return found
 
 
-def _mapped(path: Path, numpy_type: np.dtype[Any], shape: tuple[int, ...], fortran: bool, at: int, size: int) -> Array:
-    needed = math.prod(shape) * numpy_type.itemsize
-    if needed > MOST_TENSOR_BYTES:
-        refuse(path, f"an array of shape {list(shape)} would take {needed:,} bytes")
-    if at + needed != size:
-        refuse(path, f"its header promises {needed:,} bytes of numbers and it has {size - at:,}", "was it cut off?")
-    if not needed:
-        return np.empty(shape, numpy_type.newbyteorder("<"))
-    array: Array = np.memmap(path, numpy_type, "r", at, shape, "F" if fortran else "C")
-    if numpy_type.byteorder == ">":
-        array = array.astype(numpy_type.newbyteorder("<"))
-    return np.asarray(array)
+def _mapped(file: BinaryIO, kind: np.dtype[Any], shape: tuple[int, ...], order: Literal["C", "F"], at: int) -> Array:
+    """What lies in a file from a place on, as it lies there; np.memmap asks the system ten times as much."""
+    if not math.prod(shape):
+        return np.empty(shape, kind.newbyteorder("<"))
+    content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    array: Array = np.ndarray(shape, kind, content, at, order=order)
+    return array.astype(kind.newbyteorder("<")) if kind.byteorder == ">" else array
 
 
 def write_npy(path: Path, array: Array) -> None:

@@ -38,11 +38,12 @@ def read_tensor(path: Path, dtype: str = "", shape: tuple[int, ...] | None = Non
 
 
 def _read(path: Path) -> tuple[Array, DType]:
-    plain_file(path)
+    size = plain_file(path)
     with open(path, "rb") as file:
         start = file.read(16)
-    if start.startswith(npy.MAGIC):
-        return npy.read_npy(path)
+        if start.startswith(npy.MAGIC):
+            file.seek(0)
+            return npy.read_opened(file, path, size)
     if start.startswith(archives.MAGIC):
         value = read_torch(path)
         if not isinstance(value, Tensor):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -92,6 +92,7 @@ class Notebook(Protocol):
         done: Callable[[], None] | None = None,
     ) -> None: ...
     def wait_for_room(self) -> None: ...
+    def evidence(self, event: dict[str, Any]) -> None: ...
     def trouble(self, error: BaseException) -> None: ...
 
 
@@ -120,11 +121,14 @@ class Watcher(Protocol):
 Bits = np.ndarray[Any, Any]
 """Elements as they lie in memory: an array of the storage type of their dtype (bfloat16 as uint16), in C order."""
 
-Mode = Literal["candidate", "honest", "honest steps", "honest fused", "gold", "wide"]
+Mode = Literal["candidate", "honest", "honest steps", "honest fused", "gold", "wide", "apart"]
 """``candidate``: on the Target, with its overrides. ``honest``: the same dtypes on the reference device. ``honest
 steps``: the same as a composition of its steps, each rounded; ``honest fused``: the same with what fused kernels round
 (see ``Executor.other_ways``). ``gold``: in float64 on the reference device, from the same rounded inputs. ``wide``: a
-gold for what is float64 itself, with more digits than float64."""
+gold for what is float64 itself, with more digits than float64. ``apart``: a gold for narrower types that is computed by
+none of the framework's own kernels."""
+
+GOLDS: tuple[Mode, ...] = ("gold", "wide", "apart")
 
 
 class ArrayIn(NamedTuple):
@@ -153,8 +157,8 @@ class ArrayOut:
     """One tensor that executing a Case gave. ``bits`` is None where there should be one and is none; ``note`` says
     why. ``strides`` are in elements. ``device`` is empty for a plain number, which is given as an array without
     dimensions. ``alias`` is the path of the argument that it is, changed, the very same tensor, as in-place calls
-    return it; ``view`` that of an argument whose memory it shares. Of a wide gold ``low`` is what must be added to
-    ``bits``."""
+    return it; ``view`` that of an argument whose memory it shares. ``tracked`` says that autograd follows it. Of a wide
+    gold ``low`` is what must be added to ``bits``."""
 
     bits: Bits | None
     dtype: str
@@ -165,6 +169,29 @@ class ArrayOut:
     alias: str = ""
     low: Bits | None = None
     view: str = ""
+    tracked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """What a call did beside its results: whether it ``draws`` (or seeds) the framework's random numbers, and whether
+    it ``switches`` gradients on or off for whoever comes next."""
+
+    draws: bool = False
+    switches: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A call made three times: its ``first`` results, what is ``kept`` of those that have memory of their own after the
+    second call, the ``second`` ones, of other values at the same addresses, and the ``third`` ones, of the first values
+    elsewhere. ``raised`` is what a later call raised."""
+
+    first: Mapping[str, ArrayOut]
+    kept: Mapping[str, ArrayOut] = field(default_factory=dict)
+    second: Mapping[str, ArrayOut] = field(default_factory=dict)
+    third: Mapping[str, ArrayOut] = field(default_factory=dict)
+    raised: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +201,8 @@ class Executed:
     to; ``backward`` is how the backward ended, None where there was none. ``arrived`` are the gradients that were fed
     at the outputs, drawn ones among them, as they were fed. ``working`` is the coarsest floating dtype in which the
     call worked; empty where there was none. ``tensor_float`` is the switch (``cudnn``, ``matmul``) by which the device
-    was allowed to round float32 to TF32 in this call; empty where it was not."""
+    was allowed to round float32 to TF32 in this call; empty where it was not. ``conduct`` is None where nobody
+    looked."""
 
     outcome: Outcome
     outputs: Mapping[str, ArrayOut] = field(default_factory=dict)
@@ -183,6 +211,7 @@ class Executed:
     arrived: Mapping[str, ArrayIn] = field(default_factory=dict)
     working: str = ""
     tensor_float: str = ""
+    conduct: Conduct | None = None
 
     @property
     def returned(self) -> bool:
@@ -209,6 +238,15 @@ class Executor(Protocol):
         """Runs a Case once. Whatever the call raises is an Outcome; a Case that cannot be run at all raises
         ``CannotExecute`` with the reason. ``watch`` are paths of arguments to be given back as outputs whatever
         happened to them."""
+
+
+@runtime_checkable
+class Repeating(Protocol):
+    """An executor that can make a call again."""
+
+    def again(self, case: Case, inputs: Inputs, other: Inputs) -> Again | None:
+        """The candidate's call with its inputs, with ``other`` ones at the same addresses, and with its own elsewhere;
+        None where that cannot be had."""
 
 
 class CannotExecute(Exception):

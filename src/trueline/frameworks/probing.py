@@ -86,6 +86,17 @@ class Moved:
     bad_gradients: int
 
 
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """A copy of a model in float64, in evaluation mode, that is given the same arguments."""
+
+    model: Any
+    run: Callable[..., Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.run(*args, **kwargs)
+
+
 class Probing(Protocol):
     """One framework, seen by the hook."""
 
@@ -110,8 +121,12 @@ class Probing(Protocol):
     def looking(self, model: Any) -> AbstractContextManager[None]:
         """Runs a model without gradients and gives back random states and buffers as they were."""
 
-    def in_float64(self, model: Any) -> Callable[..., Any]:
-        """A copy of a model in float64, in evaluation mode, that is given the same arguments."""
+    def in_float64(self, model: Any) -> Wide: ...
+    def nudged(self, value: Any, step: Bits) -> AbstractContextManager[None]:
+        """Adds a step to a parameter or buffer, and takes it away again."""
+
+    def added(self, value: Any, step: Bits) -> Any:
+        """A tensor with a step added, in its own dtype."""
 
     def autocast(self) -> Autocast: ...
     def why_not_lowered(self) -> str:

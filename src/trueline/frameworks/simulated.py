@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from trueline.cases import Case, Outcome, Status
 from trueline.dtypes import dtype_named
-from trueline.frameworks.base import ArrayIn, ArrayOut, Executed, Executor, Inputs, Mode
+from trueline.frameworks.base import GOLDS, ArrayIn, ArrayOut, Executed, Executor, Inputs, Mode
 from trueline.frameworks.rounding import rounded
 from trueline.tree import Tree
 
@@ -36,7 +36,7 @@ class SimulatingExecutor:
         inputs = self.rounded(case, inputs)
         done = self._real.run(case, inputs, mode=mode, watch=watch)
         missing = _missing(done)
-        if missing is None or mode in ("gold", "wide"):
+        if missing is None or mode in GOLDS:
             return done
         simulated = self._single.run(case, self._in_single(inputs), mode=mode, watch=watch)
         if _missing(simulated) is not None:  # float32 has no kernel either: the first refusal says it best

@@ -15,6 +15,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from trueline.frameworks import depth
+
+FRAMES = 1 + depth.FRAMES_TO_A_GATE
+"""Frames between a handler and the caller of the function that it stands in for."""
+
 Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """Called as handler(original, args, kwargs) in place of the function."""
 
@@ -32,10 +37,7 @@ class Splice:
         original.__qualname__ = function.__qualname__
         self.stands_over(layers.code, layers.defaults)
 
-        def enter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return handler(original, args, kwargs)
-
-        self._enter = enter
+        self._enter = depth.door(handler, original)
         self._place = _Place()
         self._place.enter = _given_back(function, layers.code)
         self.gate = _gate(layers.code, self._place)
@@ -43,7 +45,7 @@ class Splice:
     @staticmethod
     def own_codes() -> list[types.CodeType]:
         """The code of ours that runs before a handler does."""
-        return [code for code in Splice.__init__.__code__.co_consts if isinstance(code, types.CodeType)]
+        return depth.own_codes()
 
     def on(self) -> None:
         with _lock:

@@ -78,6 +78,7 @@ def measure(
     excused: Flags | None = None,
     scale: float = 0.0,
     roundings: float = 1.0,
+    normwise: float = 0.0,
     terms: int = 1,
     nudged: Nudged | None = None,
     predecessors: bool = False,
@@ -93,6 +94,7 @@ def measure(
     layout). ``excused`` marks elements that may be anything (ties, never written). ``scale`` is the largest magnitude
     among the inputs and the gradients that arrived, where the caller knows it: results that vanish beside it are noise
     of the gold itself. ``roundings`` is how many an honest kernel makes one after another (see ``Yardstick``),
+    ``normwise`` the share of the root mean square below which elements are known no better than at that size,
     ``terms`` how many numbers an element is the sum of. ``nudged`` gives results of the honest implementation for
     inputs that are neighbours of those at hand; it is asked where its error is more than rounding explains, and without
     it the honest implementation is always trusted. ``predecessors`` asks for the numbers of other tools. ``numbers``
@@ -117,7 +119,7 @@ def measure(
         return Evidence(part, path, kind.name, candidate.shape, note=text, exact=kind.is_exact, numbers=kept)
     if honest is not None and honest.shape != candidate.shape:
         honest = None
-    sides = _Sides(candidate, honest, gold, kind, excused, roundings, terms, nudged, scale=scale)
+    sides = _Sides(candidate, honest, gold, kind, excused, roundings, terms, nudged, scale=scale, normwise=normwise)
     sides.compare()
     if predecessors:
         kept.update(_of_others(sides))
@@ -164,6 +166,7 @@ class _Sides:
     terms: int
     nudged: Nudged | None
     scale: float
+    normwise: float = 0.0
     of_candidate: Measurement | None = None
     of_honest: Measurement | None = None
     flat: Flat | None = None
@@ -281,8 +284,9 @@ def _some_numbers(sides: _Sides, honest: Array | None, perturbed: Sequence[Gold]
     if sides.dtype.is_exact:
         return _exact_numbers(sides.candidate, honest, sides.gold, perturbed, sides.excused)
     measured = FloatNumbers(
-        sides.candidate, honest, sides.gold, perturbed, sides.dtype, sides.excused, sides.scale, sides.roundings
-    )
+        sides.candidate, honest, sides.gold, perturbed, sides.dtype, sides.excused, sides.scale, sides.roundings,
+        sides.normwise,
+    )  # fmt: skip
     return measured.numbers()
 
 

@@ -52,6 +52,7 @@ class FloatNumbers:
         excused: Flags | None,
         scale: float,
         roundings: float = 1.0,
+        normwise: float = 0.0,
     ) -> None:
         self._dtype = component_of(dtype)
         self._complex = dtype.is_complex
@@ -68,7 +69,9 @@ class FloatNumbers:
         self._overflow = self._dtype.largest + math.ldexp(self._dtype.epsilon / 2, self._dtype.exponent_max)
         # Where the exact result vanishes, the rounding of what was summed is left, in float32 at best.
         top = _largest_finite(self._gold[0])
-        self._left_over = top * _ACCUMULATION if self._dtype.digits <= 24 and top < self._overflow else 0.0
+        summed = top if top < self._overflow else scale
+        self._left_over = summed * _ACCUMULATION if self._dtype.digits <= 24 else 0.0
+        self._floor = normwise * _root_mean_square(self._gold[0], self._overflow) * self._dtype.epsilon
         golds = [high for high, _ in (self._gold, *self._perturbed)]
         self._overflows = not all(_largest(high) < self._overflow for high in golds)
         self._found = dict(_NOTHING_FOUND)
@@ -134,6 +137,8 @@ class FloatNumbers:
         unit = units(magnitude, self._dtype)
         if self._left_over:
             np.maximum(unit, self._left_over, out=unit, where=magnitude <= self._noise)
+        if self._floor:
+            np.maximum(unit, self._floor, out=unit)
         moves = self._moves(chosen, gold, lost, beyond)
         response = _response(moves, unit)
         noise = self._excuse_noise(magnitude, response)
@@ -275,6 +280,13 @@ def _positions(shape: tuple[int, ...], grid: tuple[slice, ...]) -> NDArray[np.in
 def _largest(values: Doubles) -> float:
     """The largest magnitude; NaN where there is one."""
     return float(np.maximum(values.max(initial=0.0), -values.min(initial=0.0)))
+
+
+def _root_mean_square(values: Doubles, overflow: float) -> float:
+    """Of those that the dtype holds, without overflow on the way."""
+    held = values[np.abs(values) < overflow]
+    top = _largest(held) if held.size else 0.0
+    return top * math.sqrt(float(np.mean(np.square(held / top)))) if top else 0.0
 
 
 def _largest_finite(values: Doubles) -> float:

@@ -176,13 +176,34 @@ _SINGLE_DIGITS = 24
 _TWO_PASSES = frozenset("var std var_mean std_mean".split())
 """What the first sum lost is lost in each term of the second."""
 _SUMS_AGAIN = frozenset(
-    "var std var_mean std_mean norm logsumexp softmax log_softmax layer_norm rms_norm group_norm batch_norm "
-    "instance_norm".split()
+    "prod cumprod var std var_mean std_mean norm logsumexp softmax log_softmax layer_norm rms_norm group_norm "
+    "batch_norm instance_norm".split()
 )
 """The gradient of each element has the sums of the forward in it, or sums of its own over the same elements."""
 _LANES = 8
 """Sums that a vector register adds up side by side. A kernel that goes through the rest one after another is honest in
 float32 and wider, if not as good as one that adds up pairs, as torch's do; narrower types are added up in float32."""
+
+_IN_A_ROW = 29.0
+"""A sum of n numbers, one after another: each partial sum is rounded by 0.29 units in the mean, and the partial sums of
+numbers of one sign grow evenly, so that the sum is off by 0.29 sqrt(n / 3) of its units. So many terms count as one
+rounding, since three times what n / 29 roundings make is just that."""
+_CENTRED = frozenset("layer_norm batch_norm group_norm instance_norm".split())
+_CENTRED_GRADIENTS = _CENTRED | frozenset("var std var_mean std_mean".split())
+_TRANSFORMED = frozenset("conv conv_transpose1d conv_transpose2d conv_transpose3d".split())
+
+
+def norm_counts(api: str, digits: int, *, gradient: bool) -> float:
+    """The share of a result's root mean square below which its elements are known no better than at that size; 0.0
+    where each is known by itself. A transform (Winograd's, Fourier's) is off by roundings of the whole. Where a mean
+    is subtracted, the mean has been rounded, also for those elements that are next to it. Narrow types are computed
+    in float32, whose roundings of the whole are far below their own."""
+    name = canonical(api)
+    if digits < _SINGLE_DIGITS:
+        return 0.0
+    if name in _TRANSFORMED:
+        return 1.0
+    return 1 / 16 if name in (_CENTRED_GRADIENTS if gradient else _CENTRED) else 0.0
 
 
 def roundings_of(api: str, arguments: Tree, shapes: Shapes, digits: int, added: int = 0) -> float:
@@ -202,6 +223,8 @@ def roundings_of(api: str, arguments: Tree, shapes: Shapes, digits: int, added: 
             added = _reduced(bind(api, arguments), shapes) or 0
         if added > _LANES and name not in _FACTORIZATIONS:
             return added / _LANES
+        if not added and name not in _FACTORIZATIONS:
+            return max(1.0, (terms_of(api, arguments, shapes) or 1) / _IN_A_ROW)
     if name in _TRANSFORMS and digits < _SINGLE_DIGITS:
         count = max((prod(shape) for shape in shapes.values()), default=1)
         return max(1.0, _BUTTERFLY * log2(max(count, 1)))

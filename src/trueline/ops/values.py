@@ -327,6 +327,14 @@ def _bears(name: str, kind: DType) -> bool:
     return name in _MOVED or name in _ASKED or (not kind.is_complex and (name in _COMPUTED or name in _VALUES_ONLY))
 
 
+def differs_in_draw(api: str, domain: str, dtype: str, draw: int) -> bool:
+    """Whether a draw has other kinds of values than the plain one."""
+    kind = dtype_named(dtype)
+    if kind_of_draw(draw) == "special" and (kind.is_exact or not _bears(canonical(api), kind)):
+        return False
+    return kind_of_draw(draw) != "plain" and values_for(api, domain, dtype, draw) is not None
+
+
 def differentiable_in_draw(api: str, draw: int) -> bool:
     """Whether gradients mean something in a draw: the slope of a maximum at NaN is nobody's promise."""
     return kind_of_draw(draw) != "special" or canonical(api) not in _VALUES_ONLY

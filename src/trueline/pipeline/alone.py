@@ -10,6 +10,7 @@ import numpy as np
 
 from trueline.frameworks.probing import Leaf
 from trueline.pipeline.gold import Allowed, Error, blind_error, error_of, sane_error
+from trueline.pipeline.power import MOVED, power_of
 from trueline.pipeline.recording import Section, doubles, readable
 from trueline.pipeline.sides import Asked, Side, Yardstick
 from trueline.pipelines import NumberFinding
@@ -34,7 +35,7 @@ def judge_alone(side: Side, asked: Asked, yardstick: Yardstick | None, trusted: 
         return
     judge = _Alone(side, asked, yardstick)
     changes = [judge.again(), *judge.sizes(), judge.order(), judge.eager()]
-    yield from (found for found in (judge.finite(trusted), *changes) if found is not None)
+    yield from (found for found in (judge.finite(trusted), *changes, judge.power()) if found is not None)
     if side.point.facts.get("training"):
         harm = any(found is not None and found.verdict >= Verdict.FAIL for found in changes)
         reason = "the model is in training mode; call .eval() before it is used"
@@ -124,6 +125,21 @@ class _Alone:
             return NumberFinding(what, Verdict.FAIL, f"{reason} does not explain (limit {limit:.2g})",
                                  self._side.stage, numbers)  # fmt: skip
         return NumberFinding(what, Verdict.PASS, f"off by {worst.spread:.2g}", numbers=numbers)
+
+    def power(self) -> NumberFinding | None:
+        """How many layers, moved by a tenth, show in the outputs."""
+        power = power_of(self._side.point)
+        if power is None:
+            return None
+        own = Yardstick(self._side.point)
+        limits = [own.allowed(path, self._asked).spread for path in self._side.outputs if own.error(path) is not None]
+        limit = max(limits, default=0.0)
+        seen, what = len(power.layers) - len(power.unseen(limit)), self._side.what("power")
+        numbers = {"seen": float(seen), "layers": float(len(power.layers)), "inputs": power.inputs or 0.0}
+        text = f"{seen} of {len(power.layers)} layers show in its outputs when they are moved by {MOVED:.0%}"
+        if blind := power.why_blind(limit):
+            return NumberFinding(what, Verdict.NOT_COMPARED, f"its outputs cannot tell: {blind}", numbers=numbers)
+        return NumberFinding(what, Verdict.PASS, text, numbers=numbers)
 
     def _count(self) -> int:
         first = next(iter(self._first.inputs.values()), None)

@@ -29,6 +29,7 @@ from trueline.pipelines import Remark
 NUMBERS_SUFFIX = ".numbers.yaml"
 """A file beside a config of TIPC, of the same name, that says how its numbers are read and judged."""
 MOST_COMBINATIONS = 100_000
+_LONGEST_NAME, _DEEPEST_NAME = 200, 8
 OUTPUT = "./test_tipc/output"
 """Where the classic tester keeps everything, below the current folder."""
 _LEVEL = re.compile(r"(?<![A-Za-z0-9])(O[0-3])(?![A-Za-z0-9])")
@@ -37,6 +38,7 @@ _LEVEL = re.compile(r"(?<![A-Za-z0-9])(O[0-3])(?![A-Za-z0-9])")
 def read_config(path: Path) -> Recipe:
     """Reads a config of TIPC, or one of ours in YAML."""
     recipe = _read(path)
+    _check_name(recipe.model, path)
     variants = math.prod(len(axis.values) for axis in recipe.axes)
     trainings = len(recipe.devices) * len(recipe.precisions) * len(recipe.trainers)
     if variants * max(trainings, 1) > MOST_COMBINATIONS:
@@ -45,6 +47,15 @@ def read_config(path: Path) -> Recipe:
             f"{MOST_COMBINATIONS:,} that are planned; name fewer values"
         )
     return recipe
+
+
+def _check_name(model: str, path: Path) -> None:
+    """The name of a model is that of a folder, below the one for output."""
+    parts = model.split("/")
+    if "" in parts or ".." in parts or "\\" in model or not model.isprintable():
+        raise UsageError(f"{path}: the model name {model[:60]!r} is no plain name, as that of a folder")
+    if any(len(part.encode()) > _LONGEST_NAME for part in parts) or len(parts) > _DEEPEST_NAME:
+        raise UsageError(f"{path}: the model name {model[:60]!r}… is too long for the name of a folder")
 
 
 def _read(path: Path) -> Recipe:

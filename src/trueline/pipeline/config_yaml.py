@@ -65,6 +65,7 @@ _TOP = (
 _TRAIN = (
     "command", "trainers", "save", "checkpoint", "epochs", "batch_size", "pretrained", "arguments", "precisions",
 )  # fmt: skip
+_MOST_MEMORY, _MOST_RETRIES = 1 << 60, 100
 _INFER = ("command", "model", "folder", "loops", "skip", "arguments")
 _ALIASES = {
     "use_gpu": "device", "enable_mkldnn": "mkldnn", "use_mkldnn": "mkldnn", "cpu_threads": "threads",
@@ -179,9 +180,10 @@ class _Reader:
     def _retries(self) -> dict[str, int]:
         found = self._by_kind("retries", zero=True)
         for kind, number in found.items():
-            if number != int(number):
+            if number != int(number) or number > _MOST_RETRIES:
                 place = ("retries", kind) if kind else ("retries",)
-                raise self.document.error(place, f"is {number:g}; a command is run again a whole number of times")
+                most = f"a command is run again a whole number of times, at most {_MOST_RETRIES}"
+                raise self.document.error(place, f"is {number:g}; {most}")
         return {kind: int(number) for kind, number in found.items()}
 
     def _memory(self) -> int | None:
@@ -192,7 +194,10 @@ class _Reader:
         unit = _SIZES.get(match[2].lower()) if match else None
         if match is None or unit is None or match[1].count(".") > 1:
             raise self.document.error(("memory",), f"is {text!r}; write it like 8 GB")
-        return int(float(match[1]) * unit)
+        found = float(match[1]) * unit
+        if found > _MOST_MEMORY:
+            raise self.document.error(("memory",), f"is {text!r}, more than any machine has")
+        return int(found)
 
     # Training.
 

@@ -22,6 +22,7 @@ from trueline.pipeline.explain import how_related
 from trueline.pipeline.gold import Error, blind_error, error_of
 from trueline.pipeline.lineage import judge_checkpoint, judge_parameters
 from trueline.pipeline.pairs import judge_pair
+from trueline.pipeline.power import power_of, why_blind
 from trueline.pipeline.precision import prove_level
 from trueline.pipeline.readers import judge_readings
 from trueline.pipeline.recording import Point, doubles, points_in, readable
@@ -38,8 +39,8 @@ def check_stage(
     """What one check of a plan finds; never nothing.
 
     ``options`` are those of the config, under ``numbers``: ``readers`` (see ``readers``), by kind of stage. The runner
-    adds ``earlier``, all executed stages of the same chain before the candidate, in order, and ``siblings``, those of
-    the same kind in the whole plan.
+    adds ``earlier``, all executed stages of the same chain before the candidate, in order, ``siblings``, those of the
+    same kind in the whole plan, and ``followers``, the kinds of the stages that come after it.
     """
     if stage.check is CheckKind.PRECISION:
         return prove_level(candidate, reference)
@@ -64,7 +65,7 @@ def _neighbours(reference: StageRun, candidate: StageRun, options: Mapping[str, 
     readers = _readers(options)
     before, mine = _points(reference), _points(candidate)
     if readers and not (before and mine):
-        yield from judge_readings(reference, candidate, readers)
+        yield from judge_readings(reference, candidate, readers, _runs(options, "earlier"), _kinds(options))
         return
     for run, points in ((reference, before), (candidate, mine)):
         if not points:
@@ -148,10 +149,25 @@ def _against(
         reason = "not looked at: the inputs differ already"
         yield NumberFinding(side.what("outputs"), Verdict.NOT_COMPARED, reason)
         return
-    found = list(_judge_outputs(trusted, side, asked, yardstick))
-    yield from found
+    blind = _why_blind(trusted, asked, yardstick)
+    for finding in _judge_outputs(trusted, side, asked, yardstick):
+        if blind and finding.verdict < Verdict.NOT_COMPARED:
+            reason = f"these outputs cannot tell: {blind}; {finding.reason}"
+            finding = replace(finding, verdict=Verdict.NOT_COMPARED, reason=reason)
+        yield finding
     yield from judge_answers(trusted, side, asked, yardstick)
     yield from judge_metrics(trusted, side, asked, yardstick)
+
+
+def _why_blind(trusted: Side, asked: Asked, yardstick: Yardstick | None) -> str:
+    """Why agreement with a stage would prove nothing: where not one of its outputs can tell."""
+    power = None if yardstick is None else power_of(yardstick.point)
+    reasons = []
+    for path, leaf in trusted.outputs.items():
+        reasons.append(why_blind(doubles(leaf)))
+        if not reasons[-1] and power is not None and yardstick is not None and yardstick.error(path) is not None:
+            reasons[-1] = power.why_blind(yardstick.allowed(path, asked).spread)
+    return "" if not all(reasons) else next(iter(reasons), "")
 
 
 def _judge_inputs(trusted: Side, side: Side, asked: Asked) -> NumberFinding:
@@ -300,6 +316,12 @@ def _unreadable(side: Side) -> str:
 def _runs(options: Mapping[str, object], name: str) -> Sequence[StageRun]:
     found = options.get(name, ())
     return [run for run in found if isinstance(run, StageRun)] if isinstance(found, list | tuple) else []
+
+
+def _kinds(options: Mapping[str, object]) -> list[str]:
+    """The kinds of the stages that come after the candidate."""
+    found = options.get("followers", ())
+    return [str(kind) for kind in found] if isinstance(found, list | tuple) else []
 
 
 def _readers(options: Mapping[str, object]) -> Mapping[str, Any]:

@@ -8,12 +8,18 @@ from dataclasses import replace
 
 from trueline.pipelines import CheckKind, Stage, StageKind
 
+MOST_SIBLINGS = 8
+"""Others of the same kind that a check looks at: there may be thousands."""
+
 
 def checks_of(stages: Sequence[Stage]) -> Iterator[Stage]:
     """What is looked at between the commands: neighbours, the precision of a training, pairs of trainings."""
     by_name = {stage.name: stage for stage in stages}
+    alike: dict[tuple[str, StageKind], list[str]] = {}
     for stage in stages:
-        siblings = [one.name for one in stages if (one.chain, one.kind) == (stage.chain, stage.kind)]
+        alike.setdefault((stage.chain, stage.kind), []).append(stage.name)
+    for stage in stages:
+        siblings = alike[stage.chain, stage.kind][: MOST_SIBLINGS + 1]
         reference = _before(stage, by_name, siblings)
         if reference:
             yield _check(stage, reference, CheckKind.NEIGHBOURS, siblings)
@@ -38,7 +44,7 @@ def _before(stage: Stage, by_name: Mapping[str, Stage], siblings: Sequence[str])
 
 
 def _check(stage: Stage, reference: str, kind: CheckKind, siblings: Sequence[str] = ()) -> Stage:
-    """A check. It waits for the others of its kind in the chain: what all of them do and one does not is telling."""
+    """A check. It waits for the first others of its kind in the chain: what they do and one does not is telling."""
     others = tuple(name for name in (reference, *siblings) if name and name != stage.name)
     return replace(
         stage,

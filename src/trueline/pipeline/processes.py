@@ -23,6 +23,7 @@ from trueline.pipeline import supervisor
 from trueline.pipelines import StageStatus
 
 _LOOK_SECONDS = 0.5
+_SWEEP_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,32 @@ class Supervised:
             )
         except (ValueError, KeyError):
             return Ended(self._process.returncode or 1, "its supervisor died", seconds)
+
+
+def end_marked(token: str) -> int:
+    """Ends all processes in whose environment a token stands; gives how many there were."""
+    ended: set[int] = set()
+    deadline = time.monotonic() + _SWEEP_SECONDS
+    while (found := [pid for pid in _processes() if _has_token(pid, token)]) and time.monotonic() < deadline:
+        ended.update(found)
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_SWEEP_SECONDS / 100)
+    return len(ended)
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
+    except OSError:  # not Linux
+        return []
+
+
+def _has_token(pid: int, token: str) -> bool:
+    with contextlib.suppress(OSError):
+        return token.encode() in Path(f"/proc/{pid}/environ").read_bytes()
+    return False
 
 
 class Started(Protocol):

@@ -16,8 +16,8 @@ from __future__ import annotations
 import glob
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ import numpy as np
 
 from trueline.errors import UsageError
 from trueline.pipeline.gold import error_of
+from trueline.pipeline.power import why_blind
 from trueline.pipeline.recording import doubles, points_in, readable
 from trueline.pipeline.sides import side_of
 from trueline.pipelines import NumberFinding, StageRun
@@ -45,7 +46,8 @@ Doubles = np.ndarray[Any, np.dtype[np.float64]]
 @dataclass(frozen=True, slots=True)
 class Reading:
     """Numbers that a stage left. ``open`` is how far each may be from what was computed, since so many digits were
-    printed. ``trouble`` says why there are none; ``stale`` that they are not of this run."""
+    printed. ``trouble`` says why there are none; ``stale`` that they are not of this run; ``probed`` that they are
+    those of the hook."""
 
     values: Doubles
     open: Doubles
@@ -53,45 +55,106 @@ class Reading:
     trouble: str = ""
     stale: bool = False
     limit: float = LIMIT
+    probed: bool = False
 
 
-def judge_readings(reference: StageRun, candidate: StageRun, readers: Mapping[str, Any]) -> Iterator[NumberFinding]:
-    """Compares whatever both stages left under the same name."""
-    theirs, mine = readings(reference, readers), readings(candidate, readers)
-    names = [name for name in mine if name in theirs]
+def judge_readings(
+    reference: StageRun,
+    candidate: StageRun,
+    readers: Mapping[str, Any],
+    earlier: Sequence[StageRun] = (),
+    followers: Sequence[str] = (),
+) -> Iterator[NumberFinding]:
+    """Compares what a stage left under each name with the nearest stage before it that has numbers of this name:
+    ``reference``, else one of the ``earlier`` ones. ``followers`` are the kinds of the stages that come after it."""
+    mine = readings(candidate, readers)
+    others = [run for run in reversed(earlier) if run.stage.name not in (reference.stage.name, candidate.stage.name)]
+    before = [(run, readings(run, readers)) for run in (reference, *others)]
+    compared = 0
     for name, reading in mine.items():
+        found = [(run, theirs[name]) for run, theirs in before if name in theirs]
         if reading.stale:
             yield NumberFinding(name, Verdict.FAIL, reading.trouble, candidate.stage.name)
-        elif reading.trouble:
-            yield NumberFinding(name, Verdict.NOT_COMPARED, reading.trouble)
-        elif name in names:
-            yield _judged(name, reading, theirs[name], reference, candidate)
-    if not names:
-        reason = f"{reference.stage.name} and {candidate.stage.name} have no number of the same name to compare"
-        yield NumberFinding("outputs", Verdict.NOT_COMPARED, reason)
+        elif nearest := next(((run, theirs) for run, theirs in found if not theirs.trouble), None):
+            yield _judged(name, reading, nearest, candidate, first=found[-1][0] is nearest[0])
+        elif found or reading.trouble:
+            run, theirs = (candidate, reading) if reading.trouble else found[0]
+            yield NumberFinding(name, Verdict.NOT_COMPARED, f"{run.stage.name}: {theirs.trouble}")
+        else:
+            continue
+        compared += 1
+    if not compared:
+        yield _nothing_read(candidate, mine, before, readers, followers)
 
 
-def _judged(name: str, mine: Reading, theirs: Reading, reference: StageRun, candidate: StageRun) -> NumberFinding:
-    stage, before = candidate.stage.name, reference.stage.name
-    if theirs.trouble:
-        return NumberFinding(name, Verdict.NOT_COMPARED, f"{before}: {theirs.trouble}")
-    count = min(mine.values.size, theirs.values.size)
+def _nothing_read(
+    candidate: StageRun,
+    mine: Mapping[str, Reading],
+    before: Sequence[tuple[StageRun, Mapping[str, Reading]]],
+    readers: Mapping[str, Any],
+    followers: Sequence[str],
+) -> NumberFinding:
+    """What is said of a stage without numbers to compare. An export may leave none: what it made shows in the stages
+    that come after it, which are compared with the one before it."""
+    known = {name: run for run, theirs in reversed(before) for name, one in theirs.items() if not one.trouble}
+    tables = [table for kind in followers if isinstance(table := readers.get(kind), Mapping)]
+    shown = sorted(str(name) for table in tables for name in table if name in known)
+    if not mine and shown:
+        reason = f"it leaves no numbers of its own; {shown[0]} of what comes after it is compared with that of "
+        return NumberFinding("outputs", Verdict.PASS, f"{reason}{known[shown[0]].stage.name}")
+    reason = f"{before[0][0].stage.name} and {candidate.stage.name} have no number of the same name to compare"
+    return NumberFinding("outputs", Verdict.NOT_COMPARED, reason)
+
+
+def _judged(
+    name: str, mine: Reading, nearest: tuple[StageRun, Reading], candidate: StageRun, *, first: bool
+) -> NumberFinding:
+    """``first``: no stage before the nearest has numbers of this name, so that what is wrong with them is its fault."""
+    stage, (run, theirs) = candidate.stage.name, nearest
+    before = run.stage.name
+    size = theirs.values.size
+    if mine.trouble or not mine.values.size:
+        reason = f"{mine.trouble or f'{mine.source} is empty'}; {before} has {size} numbers"
+        return NumberFinding(name, Verdict.FAIL, reason, stage)
+    count = min(mine.values.size, size)
     made, right = mine.values.reshape(-1)[:count], theirs.values.reshape(-1)[:count]
-    allowed = mine.open.reshape(-1)[:count] + theirs.open.reshape(-1)[:count]
-    bad = ~np.isfinite(made) & ~((made == right) | (np.isnan(made) & np.isnan(right)))
+    bad = ~np.isfinite(made) & np.isfinite(right)
     if bad.any():
         reason = f"{int(bad.sum())} of {count} numbers are NaN or infinite, in {before} they are not"
         return NumberFinding(name, Verdict.FAIL, reason, stage, {"bad": float(bad.sum())})
+    found = _agreed(name, mine, theirs, candidate, before)
+    if found.verdict >= Verdict.FAIL:
+        return found
+    if lost := int(np.count_nonzero(~np.isfinite(right))):
+        reason = f"{lost} of {count} numbers are NaN or infinite, in {before} already: nothing agrees there"
+        return NumberFinding(name, Verdict.FAIL if first else Verdict.NOT_COMPARED, reason, before, found.numbers)
+    if mine.values.size != size:
+        reason = f"{mine.values.size} numbers, in {before} {size}; the first {count} agree"
+        alike = mine.probed == theirs.probed
+        return NumberFinding(name, Verdict.FAIL if alike else Verdict.NOT_COMPARED, reason, stage, found.numbers)
+    if blind := why_blind(theirs.values):
+        reason = f"these numbers cannot tell: {blind}; {found.reason}"
+        return NumberFinding(name, Verdict.NOT_COMPARED, reason, numbers=found.numbers)
+    return found
+
+
+def _agreed(name: str, mine: Reading, theirs: Reading, candidate: StageRun, before: str) -> NumberFinding:
+    """Whether the numbers that both have are the same, as far as their digits and the limit go."""
+    count = min(mine.values.size, theirs.values.size)
+    made, right = mine.values.reshape(-1)[:count], theirs.values.reshape(-1)[:count]
+    allowed = mine.open.reshape(-1)[:count] + theirs.open.reshape(-1)[:count]
+    both = np.isfinite(made) & np.isfinite(right)
     scale = float(np.max(np.abs(right), initial=0.0, where=np.isfinite(right)))
     limit = max(mine.limit, theirs.limit)
     with np.errstate(invalid="ignore"):
-        over = np.nan_to_num(np.abs(made - right), nan=0.0) - allowed - limit * scale
+        over = np.where(both, np.abs(made - right), 0.0) - allowed - limit * scale
+    over[np.isfinite(made) & ~np.isfinite(right)] = np.inf
     error = error_of(made, right)
     numbers = {"error": error.spread, "peak": error.peak, "count": float(count), "limit": limit}
     if (over > 0.0).any():
         place = int(np.argmax(over))
         reason = f"number {place} is {made[place]:.9g}, in {before} {right[place]:.9g} (limit {limit:g}, relative)"
-        return NumberFinding(name, Verdict.FAIL, reason, stage, numbers)
+        return NumberFinding(name, Verdict.FAIL, reason, candidate.stage.name, numbers)
     return NumberFinding(name, Verdict.PASS, f"{count} numbers agree with {before}", numbers=numbers)
 
 
@@ -117,10 +180,10 @@ def _probed(run: StageRun) -> dict[str, Reading]:
     first = next(iter(side.outputs.values()), None)
     if first is not None:
         values = doubles(first)
-        found["outputs"] = _exact(values.reshape(-1), "probe")
+        found["outputs"] = _exact(values, "probe")
         if values.ndim > 1:
             found["labels"] = _exact(np.argmax(values, axis=-1).astype(np.float64).reshape(-1), "probe")
-    return found
+    return {name: replace(one, probed=True) for name, one in found.items()}
 
 
 def read(reader: Any, run: StageRun, name: str) -> Reading:
@@ -193,12 +256,15 @@ def _arrays(pattern: str, run: StageRun) -> Reading:
                 return _none(name, f"{name} is larger than {_MOST_BYTES >> 20} MiB; probe fewer samples")
             loaded = np.load(name, allow_pickle=False)
             arrays = [loaded[key] for key in loaded.files] if hasattr(loaded, "files") else [loaded]
-            parts += [np.asarray(array, dtype=np.float64).reshape(-1) for array in arrays]
+            parts += [np.asarray(array, dtype=np.float64) for array in arrays]
         except (ValueError, OSError, TypeError) as error:
             return _none(name, f"{name} cannot be read: {error}")
     if not parts:
         return _none(pattern, f"there is no file {pattern}")
-    return _exact(np.concatenate(parts), pattern)
+    shapes = {part.shape[1:] for part in parts if part.ndim}
+    if len(shapes) == 1 and all(part.ndim for part in parts):
+        return _exact(np.concatenate(parts), pattern)
+    return _exact(np.concatenate([part.reshape(-1) for part in parts]), pattern)
 
 
 def _newest(pattern: str, run: StageRun) -> tuple[Path | None, Reading | None]:

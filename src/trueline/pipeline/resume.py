@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -133,6 +134,8 @@ def _source_facts(project: Path, output: Path) -> Iterator[str]:
 def _file_fact(path: Path) -> str:
     try:
         state = path.stat()
+        if not stat.S_ISREG(state.st_mode):  # a pipe is never at its end
+            return f"no file {stat.S_IFMT(state.st_mode)}"
         if state.st_size > _WHOLE_BYTES:
             return f"{state.st_size} {state.st_mtime_ns}"
         return hashlib.sha256(path.read_bytes()).hexdigest()

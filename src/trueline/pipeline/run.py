@@ -8,6 +8,7 @@ checkpoint, an export its model, after it was started.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +21,9 @@ from trueline.pipeline.checking import answers_in, request_of
 from trueline.pipeline.graph import Graph
 from trueline.pipeline.keeping import keep_operators
 from trueline.pipeline.naming import name_operators
+from trueline.pipeline.plan_checks import MOST_SIBLINGS
 from trueline.pipeline.processes import Ended, Running, status_of
+from trueline.pipeline.reasons import last_words, reason_in
 from trueline.pipeline.resume import Memory, files_named, stage_before
 from trueline.pipeline.starting import LOG_FILE, PROBE_FOLDER, Starter
 from trueline.pipelines import (
@@ -34,15 +37,12 @@ from trueline.pipelines import (
     StageStatus,
 )
 from trueline.records import Verdict
-from trueline.report.terminal import visible
 
 STAGES_FOLDER = "stages"
 OPERATORS_FOLDER = "operators"
 KEPT_FOLDER = "kept"
 _POLL_SECONDS = 0.02
 _ATTEMPT_LOG = "log-{}.txt"
-_LOG_TAIL = 1 << 14
-_REASON_LENGTH = 200
 _VERDICTS = {
     StageStatus.DONE: Verdict.PASS,
     StageStatus.FAILED: Verdict.FAIL,
@@ -156,19 +156,23 @@ class Runner:
         assert candidate is not None, "a check starts when its candidate is done"
         earlier = self._earlier(candidate.stage)
         reference = self._reference(stage, earlier)
-        return request_of(stage, reference, candidate, earlier, self._siblings(candidate.stage), self.plan.options)
+        followers = sorted({str(one.kind) for one in self.plan.stages if candidate.stage.name in one.after
+                            and one.kind is not StageKind.CHECK})  # fmt: skip
+        options = {**self.plan.options, "followers": followers}
+        return request_of(stage, reference, candidate, earlier, self._siblings(candidate.stage), options)
 
     def _siblings(self, candidate: Stage) -> list[StageRun]:
-        """The other stages of the same kind that were run; of inferences, which may be hundreds, those of the chain."""
-        others = [
+        """The first other stages of the same kind that were run; of inferences those of the chain."""
+        others = (
             stage
             for stage in self.plan.stages
             if stage.kind is candidate.kind
             and stage.name != candidate.name
             and (stage.kind is not StageKind.INFER or stage.chain == candidate.chain)
-        ]
+        )
         seen = (self._seen(stage) for stage in others)
-        return [run for run in seen if run is not None and run.result.status is StageStatus.DONE]
+        done = (run for run in seen if run is not None and run.result.status is StageStatus.DONE)
+        return list(itertools.islice(done, MOST_SIBLINGS))
 
     def _earlier(self, candidate: Stage) -> list[StageRun]:
         """The stages of the same chain before one, that were run."""
@@ -226,7 +230,7 @@ class Runner:
     def _unwritten(self, job: _Job, ended: Ended, error: OSError) -> str:
         """What is said where we cannot write down how a stage ended; most often it has filled the disk itself."""
         status, why = status_of(ended, UNSUPPORTED_CODE)
-        how = ": ".join(part for part in (why, _last_words(self.stage_folder(job.stages[0].name) / LOG_FILE)) if part)
+        how = ": ".join(part for part in (why, last_words(self.stage_folder(job.stages[0].name) / LOG_FILE)) if part)
         return (
             f"{job.stages[0].name} has ended ({how or status.value}), but that cannot be written down in "
             f"{self.folder}: {error.strerror or error}; make room and begin again: what is done stays done"
@@ -269,8 +273,10 @@ class Runner:
         stage = job.stages[0]
         status, reason = status_of(ended, UNSUPPORTED_CODE)
         if status in (StageStatus.FAILED, StageStatus.CRASHED, StageStatus.UNSUPPORTED):
-            last = _last_words(self.stage_folder(stage.name) / LOG_FILE)
+            last = reason_in(self.stage_folder(stage.name) / LOG_FILE, ended.code)
             reason = ": ".join(part for part in (reason, last) if part)
+        if status is StageStatus.CRASHED and ended.left:
+            reason += f"; it left {ended.left} processes behind, which were ended"
         if status is StageStatus.DONE and (missing := self._missing(stage, job.marker)):
             return StageStatus.FAILED, missing
         return status, f"{reason} ({stage.timeout:g} s)" if status is StageStatus.TIMED_OUT else reason
@@ -315,7 +321,7 @@ class Runner:
             findings = answers.get(stage.name)
             if findings is None:
                 _, reason = status_of(ended, UNSUPPORTED_CODE)
-                text = f"the check did not answer ({reason or 'it ended'}): {_last_words(folder / LOG_FILE)}"
+                text = f"the check did not answer ({reason or 'it ended'}): {last_words(folder / LOG_FILE)}"
                 findings = (NumberFinding("check", Verdict.ERROR, text),)
             self._end(self._checked(stage, findings, folder, ended.seconds / len(job.stages), job.started))
 
@@ -374,15 +380,3 @@ def _warnings(job: _Job, ended: Ended) -> str:
 
 def _has_files(folder: Path) -> bool:
     return folder.is_dir() and any(folder.iterdir())
-
-
-def _last_words(log: Path) -> str:
-    """The last line of an output that says anything."""
-    try:
-        with open(log, "rb") as file:
-            file.seek(max(0, log.stat().st_size - _LOG_TAIL))
-            lines = file.read().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
-    words = (visible(line.strip()) for line in reversed(lines))
-    return next((line[:_REASON_LENGTH] for line in words if line.strip()), "")

@@ -11,14 +11,16 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from trueline.pipeline.processes import Ended, Limits, Running, Supervised, Warm
+from trueline.pipeline.processes import Ended, Limits, Running, Supervised, Warm, end_marked
 from trueline.pipeline.variants import Started, WarmRefused, WarmWorker, warm_words
 from trueline.pipelines import Command, Stage, StageKind
 
 LOG_FILE = "log.txt"
 PROBE_FOLDER = "probe"
+_TOKEN = "TRUELINE_STAGE_TOKEN"
 _WAYS = ({"learn": True, "share": True}, {"learn": True, "share": False}, {"learn": False, "share": False})
 """How much warm processes do for their copies. What they import or read may start threads, or wake a device: then they
 cannot be copied any more, and others are started that do less."""
@@ -46,9 +48,12 @@ class Starter:
 
     def command(self, stage: Stage, folder: Path, more: Mapping[str, str] | None = None) -> Running:
         """Runs the command of a stage; its output and its probe go into a folder."""
+        ours = {**_variables(stage, folder), **(more or {})}
+        return _Swept(self._command(stage, folder, ours), ours[_TOKEN])
+
+    def _command(self, stage: Stage, folder: Path, ours: Mapping[str, str]) -> Running:
         command = stage.command
         assert command is not None, "checks have none"
-        ours = {**_variables(stage, folder), **(more or {})}
         log = (folder / LOG_FILE).resolve()
 
         def plain() -> Running:
@@ -117,6 +122,7 @@ class Starter:
         place = json.dumps([python, dict(command.environment)], sort_keys=True)
         worker = self._workers.get(place)
         if worker is None or not worker.usable:
+            self._retired += [] if worker is None else [worker]  # it has died, and is to be buried
             preload = tuple(self._warm or ())
             worker = WarmWorker(
                 python, preload=preload, cwd=self.project, environment=command.environment, **_WAYS[self._way]
@@ -129,6 +135,25 @@ class Starter:
                 raise
         self._do_less(self._way + 1)
         return self._copy(command, ours, log)
+
+
+class _Swept:
+    """A command that may have ended the process that looks after it, and left others behind of which nobody knows: by
+    what their environment says they are found."""
+
+    def __init__(self, running: Running, token: str) -> None:
+        self._running = running
+        self._token = token
+        self._ended: Ended | None = None
+
+    def poll(self) -> Ended | None:
+        if self._ended is None and (ended := self._running.poll()) is not None:
+            strange = ended.code < 0 or ended.why
+            self._ended = replace(ended, left=ended.left + end_marked(self._token)) if strange else ended
+        return self._ended
+
+    def kill(self) -> None:
+        self._running.kill()
 
 
 class _Doubted:
@@ -166,7 +191,7 @@ def _variables(stage: Stage, folder: Path) -> dict[str, str]:
     return {
         "TRUELINE_STAGE": stage.name,
         "TRUELINE_STAGE_KIND": stage.kind.value,
-        "TRUELINE_STAGE_TOKEN": secrets.token_hex(8),
+        _TOKEN: secrets.token_hex(8),
         "TRUELINE_LEVEL": "" if stage.precision == "fp32" else stage.precision,
         "TRUELINE_PROBE_DIR": str((folder / PROBE_FOLDER).resolve()),
     }

@@ -18,12 +18,14 @@ from trueline.frameworks.probing import (
     Leaf,
     Operators,
     Probing,
+    Wide,
     array_leaf,
     changed_leaves,
     leaves,
     look_quietly,
 )
 from trueline.pipeline.gold import relative_error
+from trueline.pipeline.power import measured_power
 from trueline.pipeline.recording import CALLS_SUFFIX, KERNELS_SUFFIX, PointWriter, Section
 
 if TYPE_CHECKING:
@@ -162,6 +164,7 @@ class Visit:
                 warnings.simplefilter("ignore")  # what copying a model makes a framework say is not the program's
                 wide = tools.in_float64(model)
                 made = [self._section("gold", wide, arguments) for arguments in given]
+                power = self._power(tools, wide, given[0])
         except Exception as error:
             return {"gold": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
         raised = next((section.raised for section in made if section.raised), "")
@@ -169,7 +172,20 @@ class Visit:
             return {"gold": raised}
         for section in made:
             writer.add(Section("gold", {}, section.outputs))
-        return {"gold": ""}
+        return {"gold": "", **power}
+
+    def _power(self, tools: Probing, wide: Wide, given: Arguments) -> dict[str, Any]:
+        """How far the outputs of a few samples move when layers and inputs do."""
+        count = self._samples(given)
+        few = self._chosen(given, range(min(count, _SMALL_ODD)), count) if count else given
+
+        def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Leaf]:
+            return self._outputs(wide(*args, **kwargs))
+
+        try:
+            return {"power": measured_power(tools, wide, few, run)}
+        except Exception as error:
+            return {"power": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
 
     def _parameters(self, writer: PointWriter, model: Any, facts: dict[str, Any]) -> None:
         if self._tools is None or not self._tools.is_model(model):

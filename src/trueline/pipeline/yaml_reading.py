@@ -6,6 +6,7 @@ PyYAML is needed for this alone (``pip install trueline[pipeline]``); only plain
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from trueline.errors import UsageError
 
 _MOST_BYTES, _MOST_VALUES, _MOST_DEPTH = 1 << 18, 50_000, 50
 """Of one config."""
+
+_LARGEST = 1e9
+"""Of a number in a config: seconds, times."""
+_NO_TEXT = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 
 Place = tuple[str | int, ...]
 
@@ -68,6 +73,8 @@ class Document:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not (value > 0 or (zero and value == 0)):
             raise self.error(place, f"is {value!r}; a number {'of 0 or more' if zero else 'above 0'} is expected")
+        if value > _LARGEST:
+            raise self.error(place, f"is {value:g}; at most {_LARGEST:g} is possible")
         return float(value)
 
     def _read(self, path: Path) -> Mapping[str, Any]:
@@ -104,7 +111,10 @@ class Document:
             return [self._value(item, (*place, number), loader) for number, item in enumerate(node.value)]
         found: dict[str, Any] = {}
         for key_node, value_node in node.value:
+            if key_node.id != "scalar":
+                raise Unfit(f"line {key_node.start_mark.line + 1}: a list or a mapping stands where a name should")
             key = str(key_node.value)
+            _check_text(key, key_node)
             here = (*place, key)
             self._lines[here] = key_node.start_mark.line + 1
             if key in found:
@@ -121,7 +131,15 @@ def _scalar(node: Any, loader: Any) -> Any:
         raise Unfit(f"line {node.start_mark.line + 1}: {error}") from None
     if isinstance(value, int) and abs(value) >= MOST_INTEGER:
         raise Unfit(f"line {node.start_mark.line + 1}: an integer of {value.bit_length()} bits")
+    if isinstance(value, str):
+        _check_text(value, node)
     return value
+
+
+def _check_text(text: str, node: Any) -> None:
+    """Refuses what can be no word of a command and no name of a file."""
+    if _NO_TEXT.search(text):
+        raise Unfit(f"line {node.start_mark.line + 1}: {text[:40]!r} has a character that no command can have")
 
 
 def _kind(value: Any) -> str:

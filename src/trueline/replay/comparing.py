@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trueline.cases import Case, Evidence, Outcome, Status
-from trueline.dtypes import dtype_named
+from trueline.dtypes import DType, dtype_named
 from trueline.frameworks.base import ArrayIn, ArrayOut, Executed
 from trueline.numerics import statistics, widen
 from trueline.numerics.evidence import measure
 from trueline.numerics.floats import Gold
 from trueline.numerics.narrow import narrow
 from trueline.numerics.yardstick import Flags
-from trueline.ops.accumulation import gradient_terms, roundings_of, steps_of_position, terms_of
+from trueline.ops.accumulation import gradient_terms, norm_counts, roundings_of, steps_of_position, terms_of
 from trueline.ops.equivalence import rule_for, same_gauge
+from trueline.ops.facts import Kind, facts_of
 from trueline.ops.freedoms import has_slope_at_nan, is_decided_by_inputs, may_differ_in_form
 from trueline.ops.names import canonical
 from trueline.replay.forms import Form, gold_of, numbers
@@ -41,6 +42,14 @@ _ALWAYS_VIEWS = frozenset(
 )
 """Their results share the memory of their argument: who writes to one writes to the other."""
 
+_OWN_MEMORY = frozenset("clone cat stack repeat flip roll index_select gather where tril triu masked_fill".split())
+"""Of those that only move elements, the ones whose results are new tensors always. The others may give an argument, or
+look at its memory, where that is as good: ``reshape``, ``contiguous``, ``to``."""
+_MAY_LOOK = (Kind.MOVE, Kind.REDUCTION, Kind.RANDOM, Kind.COLLECTIVE, Kind.UNDEFINED)
+"""What may give an argument, or a look at it, where it has nothing to do: a sum of one, a dropout that is off."""
+_LAYOUTS = frozenset("contiguous clone zeros_like ones_like full_like empty_like rand_like randn_like".split())
+"""Their strides are part of what they promise."""
+
 _FEW = 4096
 """Elements up to which numpy is quicker than a kernel that finds out much more."""
 _OUTPUT, _GRADIENT = "output", "gradient"
@@ -52,6 +61,7 @@ def evidence_of(
     """The evidence of every output and gradient. The candidate has returned. ``thorough`` asks for golds of moved
     inputs also where a result is right beyond doubt without them."""
     comparison = _Comparison(case, executions, predecessors, thorough)
+    yield from comparison.conduct()
     faults = list(comparison.faults(_OUTPUT))
     if rule_for(case.api) is None or faults:
         found = [*faults, *comparison.plain(_OUTPUT, {fault.path for fault in faults})]
@@ -119,6 +129,17 @@ class _Comparison:
                 yield self._looked_at(part, path, replace(theirs, bits=np.zeros_like(theirs.bits)))
             elif problem := self._problem(part, theirs, ours, wider=bool(free)):
                 yield Evidence(part, path, array.dtype, array.shape, structure=problem)
+
+    def conduct(self) -> Iterator[Evidence]:
+        """What the call did that its results do not show."""
+        ours, theirs = self._all.candidate.conduct, self._all.honest.conduct
+        if ours is None or theirs is None or self._all.crossed:
+            return
+        problems = ["leaves gradients switched the other way"] if ours.switches and not theirs.switches else []
+        if ours.draws and not theirs.draws:
+            problems.append("changes the state of the random numbers, which this operator does not draw")
+        if problems:
+            yield Evidence(_OUTPUT, "call", "bool", (), structure="; ".join(problems))
 
     def _is_left_out(self, ours: ArrayOut | None, theirs: ArrayOut) -> bool:
         """Whether a gradient is missing that is zero everywhere. One framework gives zeros where the other gives none:
@@ -208,6 +229,8 @@ class _Comparison:
             return Evidence(part, path, kind.name, array.shape, note=self._no_gold(part, path))
         ours = candidate.bits(part, path, kind, exact=exact)
         theirs = honest.bits(part, path, kind, exact=exact) if honest is not None and honest.has(part, path) else None
+        if self._is_the_same_answer(kind):
+            theirs = None
 
         def golds_of_moved() -> list[Gold]:
             return [one.gold(part, path, exact=exact) for one in moved() if one.has(part, path)]
@@ -215,6 +238,11 @@ class _Comparison:
         return self._measured(
             part, path, ours, theirs, gold.gold(part, path, exact=exact), golds_of_moved, kind.name
         )
+
+    def _is_the_same_answer(self, kind: DType) -> bool:
+        """Whether an honest answer says nothing, for the same kernel gave it: numbers may show that it is not to be
+        trusted, answers are right or wrong."""
+        return self._all.apart and kind.is_exact
 
     def _checks(self, candidate: Form, honest: Form | None) -> Iterator[Evidence]:
         """What must hold of an execution by itself; where it does not hold of the honest one, it says nothing."""
@@ -238,8 +266,10 @@ class _Comparison:
         others = [_arrays(one, part).get(path) for one in moved or ()]
         golds = [gold_of(one) for one in others if one is not None and one.bits is not None]
         theirs = honest.bits if honest is not None and honest.dtype == array.dtype else None
+        if self._is_the_same_answer(dtype_named(array.dtype)):
+            theirs = None
         assert array.bits is not None
-        excused = self._without_slope(path, array.shape) if part == _GRADIENT else None
+        excused = self._without_slope(path, array) if part == _GRADIENT else None
         return self._measured(
             part, path, array.bits, theirs, gold, _ask if moved is None else golds, array.dtype, excused, plain=True
         )
@@ -251,8 +281,21 @@ class _Comparison:
         found = (_arrays(one, part).get(path) for one in self._neighbours)
         return [one.bits for one in found if one is not None and one.bits is not None]
 
-    def _without_slope(self, path: str, shape: tuple[int, ...]) -> Flags | None:
-        """Where the gradient of an input is not defined, for the input is NaN; None where it is everywhere."""
+    def _without_slope(self, path: str, array: ArrayOut) -> Flags | None:
+        """Where the gradient of an input is not defined; None where it is everywhere."""
+        gold = self._all.gold.gradients.get(path)
+        if gold is None or gold.shape != array.shape or not self._gives_nan_alone():
+            return self._at_nan(path, array.shape)
+        unknown = _not_a_number(array) & ~_not_a_number(gold)
+        return unknown if unknown.any() else None
+
+    def _gives_nan_alone(self) -> bool:
+        """Whether nothing but NaN comes out: that has no slope, and NaN is as good as any number."""
+        given = [one for one in self._all.gold.outputs.values() if one.bits is not None and not _is_exact(one)]
+        return bool(given) and all(one.bits is not None and _is_nan(one.bits) for one in given)
+
+    def _at_nan(self, path: str, shape: tuple[int, ...]) -> Flags | None:
+        """Where the input itself is NaN."""
         given = self._all.inputs.tensors.get(path)
         if given is None or has_slope_at_nan(self._case.api) or dtype_named(given.dtype).is_exact:
             return None
@@ -295,6 +338,7 @@ class _Comparison:
             excused=excused,
             scale=self._scale(part),
             roundings=roundings_of(self._case.api, self._case.arguments, self._shapes, kind.digits, added),
+            normwise=norm_counts(self._case.api, kind.digits, gradient=part == _GRADIENT),
             terms=max(self._terms, added, steps_of_position(self._case.api, self._shapes)),
             nudged=partial(self._nudged, part, path) if plain and self._all.nudged is not None else None,
             predecessors=self._predecessors,
@@ -358,8 +402,20 @@ class _Comparison:
             yield f"device {found.device} instead of {device}"
         if part == _OUTPUT and expected.alias and found.alias != expected.alias:
             yield f"a new tensor, where {expected.alias} must be changed in place and returned"
+        if part == _OUTPUT and found.alias and not expected.alias:
+            yield f"{found.alias} itself, changed, where the result must be a new tensor"
         if part == _OUTPUT and name in _ALWAYS_VIEWS and expected.view and not found.view:
             yield f"a copy, where the result must be a view of {expected.view}"
+        if part == _OUTPUT and found.view and not (expected.view or found.alias) and self._makes_new(name):
+            yield f"shares its memory with {found.view}, where the result must be a new tensor"
+        if part == _OUTPUT and name in _LAYOUTS and _steps(found) != _steps(expected) and found.shape == expected.shape:
+            yield f"strides {list(found.strides)} instead of {list(expected.strides)}"
+        if part == _OUTPUT and found.tracked and not expected.tracked and self._all.honest.returned:
+            yield "asks for a gradient, where none can come back"
+
+    def _makes_new(self, name: str) -> bool:
+        kind = facts_of(self._case.api).kind
+        return name in _OWN_MEMORY or kind not in _MAY_LOOK
 
     def _is_expected(self, part: str, path: str) -> bool:
         array = _arrays(self._expected, part).get(path)
@@ -383,6 +439,27 @@ class _Comparison:
 
 def _arrays(executed: Executed, part: str) -> Arrays:
     return executed.outputs if part == _OUTPUT else executed.gradients
+
+
+def _is_nan(values: Array) -> bool:
+    return bool(values.size and np.isnan(values).all())
+
+
+def _is_exact(array: ArrayOut) -> bool:
+    return dtype_named(array.dtype).is_exact
+
+
+def _not_a_number(array: ArrayOut) -> Flags:
+    if array.bits is None:
+        return np.zeros(array.shape, dtype=np.bool_)
+    return np.asarray(np.isnan(numbers(ArrayIn(array.bits, array.dtype))))
+
+
+def _steps(array: ArrayOut) -> list[int]:
+    """The strides that say anything."""
+    if 0 in array.shape:
+        return []
+    return [stride for stride, size in zip(array.strides, array.shape, strict=True) if size > 1]
 
 
 def _digits(array: ArrayOut) -> int:

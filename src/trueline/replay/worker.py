@@ -8,21 +8,22 @@ golds of moved inputs above all, is computed only where the cheap evidence leave
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
 import numpy as np
 
-from trueline.cases import Case, CaseMeasured, Outcome, Status, Target, TensorSpec
+from trueline.cases import Case, CaseMeasured, Evidence, Outcome, Status, Target, TensorSpec
 from trueline.dtypes import dtype_named
 from trueline.frameworks.base import CannotExecute, Executed, Executor, Inputs, Mode
 from trueline.numerics.cpu import same_bits
 from trueline.numerics.sensitivity import PERTURBATIONS
+from trueline.replay.again import state_evidence
 from trueline.replay.comparing import evidence_of
 from trueline.replay.golds import is_known, trusted
 from trueline.replay.honest import worse_of
-from trueline.replay.independent import independent_gold, is_asked
+from trueline.replay.independent import independent_gold, is_asked, shares_kernels
 from trueline.replay.inputs import inputs_for, nudged, perturbed
 from trueline.replay.translated import executors_for
 from trueline.tree import Tree
@@ -55,7 +56,9 @@ class Executions:
     moved by one rounding, with the gradients of the inputs that it is given (``ALL``: of all); it is asked where the
     candidate is not right beyond doubt without them, and None where there is no gold. ``nudged`` executes honestly what
     was given neighbouring inputs; it is asked where the honest implementation itself is in doubt, and None where
-    several ways vouch for each other or no input could be moved."""
+    several ways vouch for each other or no input could be moved. ``again`` calls the candidate again and says what it
+    kept. ``apart`` says that the honest implementation shares its kernels with the candidate, and the gold does
+    not."""
 
     inputs: Inputs
     candidate: Executed
@@ -66,6 +69,8 @@ class Executions:
     crossed: bool = False
     moved: Callable[[Gradients], tuple[Executed, ...]] | None = None
     nudged: Callable[[], tuple[Executed, ...]] | None = None
+    again: Callable[[], Iterable[Evidence]] = tuple
+    apart: bool = False
 
     def perturbed(self, gradients: Gradients = ALL) -> tuple[Executed, ...]:
         """The golds of moved inputs, made where nobody has asked for them before."""
@@ -131,23 +136,27 @@ def execute_case(
     inputs = _with_arrived(inputs, honest if honest.arrived else candidate)
     if not candidate.returned:
         return Executions(inputs, candidate, honest, honest, target=target.device, crossed=crossed)
-    apart = is_asked(target, reference)
-    if not options.thorough and not apart and is_known(case, inputs, candidate, honest):
-        return Executions(inputs, candidate, honest, honest, target.device, crossed=crossed)
-    wide = _needs_wide(honest if honest.returned else candidate)
+    twice = not shares_kernels(case, target, reference)  # two implementations that agree, not one with itself
+    kept: Callable[[], Iterable[Evidence]] = partial(state_evidence, case, target, machine, inputs, honest)
+    if crossed:
+        kept = tuple
+    if not options.thorough and twice and is_known(case, inputs, candidate, honest):
+        return Executions(inputs, candidate, honest, honest, target.device, crossed=crossed, again=kept)
+    wide, apart = _needs_wide(honest if honest.returned else candidate), is_asked(case, target, reference)
     options.announce("gold")
     own = independent_gold(case, inputs, judge, honest, _changed(honest)) if apart and not wide else None
-    wide = wide or own is not None
-    gold = trusted(case, own or judge.run(case, inputs, mode=_gold_mode(wide), watch=_changed(honest)))
+    mode: Mode = "wide" if wide else "gold" if own is None else "apart"
+    gold = trusted(case, own or judge.run(case, inputs, mode=mode, watch=_changed(honest)))
     for way in ways:
         honest = worse_of(honest, judge.run(case, inputs, mode=way, watch=_changed(honest)), gold)
     moved: Callable[[Gradients], tuple[Executed, ...]] | None = None
     if gold.returned:
         working = honest.working or candidate.working
-        moved = cache(_Moved(case, inputs, judge, working, wide, _changed(honest), options).golds)
+        moved = cache(_Moved(case, inputs, judge, working, mode, _changed(honest), options).golds)
     doubtful = not ways and any(not dtype_named(a.dtype).is_exact for a in inputs.tensors.values())
     again = partial(_nudged, case, inputs, judge, _changed(honest)) if doubtful else None
-    return Executions(inputs, candidate, honest, gold, target.device, wide, crossed, moved, again)
+    found = Executions(inputs, candidate, honest, gold, target.device, wide, crossed, moved, again, kept)
+    return replace(found, apart=mode == "apart")
 
 
 def _both(
@@ -194,6 +203,7 @@ def measure_executions(case: Case, executions: Executions, options: Options | No
                           peak_bytes=max(outcome.peak_bytes, candidate.backward.peak_bytes))  # fmt: skip
     with np.errstate(all="ignore"):  # what is not finite is measured as well
         evidence = tuple(evidence_of(case, executions, predecessors=options.predecessors, thorough=options.thorough))
+        evidence += tuple(executions.again())
     return CaseMeasured(case.key, outcome, reference, evidence)
 
 
@@ -230,16 +240,16 @@ class _Moved:
     inputs: Inputs
     machine: Executor
     working: str
-    wide: bool
+    mode: Mode
     watch: frozenset[str]
     options: Options
 
     def golds(self, gradients: Gradients) -> tuple[Executed, ...]:
         """One that cannot be had (a moved input may leave the domain) is left out."""
         self.options.announce("gold")
-        case, mode = _with_gradients(self.case, gradients), _gold_mode(self.wide)
-        moved = perturbed(self.inputs, self.working, case.seed, self._rounds(), longdouble=self.wide)
-        made = (trusted(case, self.machine.run(case, one, mode=mode, watch=self.watch)) for one in moved)
+        case, wide = _with_gradients(self.case, gradients), self.mode == "wide"
+        moved = perturbed(self.inputs, self.working, case.seed, self._rounds(), longdouble=wide)
+        made = (trusted(case, self.machine.run(case, one, mode=self.mode, watch=self.watch)) for one in moved)
         golds = tuple(one for one in made if one.returned)
         self.options.announce("measure")
         return golds
@@ -257,7 +267,3 @@ def _with_gradients(case: Case, wanted: Gradients) -> Case:
         return case
     given = [replace(spec, requires_grad=spec.requires_grad and spec.path in wanted) for spec in case.tensors]
     return replace(case, tensors=tuple(given), backward=any(spec.requires_grad for spec in given))
-
-
-def _gold_mode(wide: bool) -> Mode:
-    return "wide" if wide else "gold"

@@ -55,6 +55,15 @@ def plain_file(path: Path, root: Path) -> os.stat_result | None:
     return found
 
 
+def plain_entry(path: Path, root: Path) -> os.stat_result | None:
+    """The same for a file of a folder that was found to be inside: only where it is a link can it lead out."""
+    with contextlib.suppress(OSError):
+        found = os.lstat(path)
+        if stat.S_ISREG(found.st_mode):
+            return found
+    return plain_file(path, root)
+
+
 def inside(path: Path, root: Path) -> None:
     """Refuses a path that leads out of a Run by links: who wrote them decides what is read and written there."""
     try:

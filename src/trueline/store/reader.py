@@ -19,11 +19,12 @@ import numpy as np
 from trueline.checked import Unfit, json_value, record, value_of
 from trueline.dtypes import DType, dtype_named
 from trueline.errors import CorruptRunError, NotARunError, RunVersionError, UsageError
+from trueline.graphs import Graph, graphs_in
 from trueline.numerics import digest
 from trueline.records import Certificate, RunInfo, TensorRecord
 from trueline.store.columns import FORMAT_VERSION, SEALED_FROM, STATE
 from trueline.store.finish import DATABASE_FILE, RECOVERED_FILE, TABLES, finish_rank
-from trueline.store.intact import Guarded, check_seal, check_tables, damaged, inside, plain_file, reading
+from trueline.store.intact import Guarded, check_seal, check_tables, damaged, inside, plain_entry, plain_file, reading
 from trueline.store.journal import is_begun
 from trueline.store.seal import CHECKSUM, is_as_sealed, is_content_as_sealed
 from trueline.store.segments import segment_name
@@ -134,6 +135,12 @@ class RankReader:
         with reading(self._connection.database):
             return [value_of(dict[str, Any], json_value(_text(row[0])), "an event") for row in rows]
 
+    def graphs(self) -> list[Graph]:
+        """The graphs of compiled regions, as the compiler was given them and as it made them, in order."""
+        events = self.events()
+        with reading(self._connection.database):
+            return graphs_in(events)
+
     def tensor(self, record: TensorRecord) -> np.ndarray[Any, Any]:
         """The stored bits of a tensor, as an array of its storage type (bfloat16 as uint16) and shape, read only."""
         return self.tensor_bits(record.tensor_id, record.dtype, record.shape)
@@ -189,7 +196,7 @@ class RankReader:
     def _map(self, file: int) -> mmap.mmap:
         if file not in self._maps:
             path = self.folder / segment_name(file)
-            plain_file(path, self.folder.parent)
+            plain_entry(path, self.folder.parent)
             try:
                 with open(path, "rb") as handle:
                     self._maps[file] = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
@@ -224,7 +231,7 @@ class RankReader:
             if not file.isdecimal():
                 damaged(self._connection.database, f"it names a file of tensors {file[:20]!r}")
             path = self.folder / segment_name(int(file))
-            found = plain_file(path, self.folder.parent)
+            found = plain_entry(path, self.folder.parent)
             if found is None:
                 damaged(path, "the file is missing", "copy it from where the Run was made")
             if found.st_size < end:

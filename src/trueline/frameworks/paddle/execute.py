@@ -17,7 +17,7 @@ import paddle
 from trueline.cases import Case, Outcome, Status, Target
 from trueline.dtypes import dtype_named
 from trueline.errors import UsageError
-from trueline.frameworks.base import ArrayIn, ArrayOut, Bits, Executed, Inputs, Mode
+from trueline.frameworks.base import GOLDS, ArrayIn, ArrayOut, Bits, Executed, Inputs, Mode
 from trueline.frameworks.execution import NOT_CONNECTED, Backward, Execution, Strides
 from trueline.frameworks.overrides import OwnOperators, load_overrides
 from trueline.frameworks.paddle import arrays
@@ -75,9 +75,9 @@ class PaddleExecutor:
         """Runs a Case once. ``watch`` are paths of arguments to be given back as outputs whatever happened to them:
         what an honest run changed."""
         inputs = self.rounded(case, inputs)
-        if mode in ("gold", "wide") and is_defined_by_dtype(case):
+        if mode in GOLDS and is_defined_by_dtype(case):
             return widened(self._execution(case, inputs, "honest").execute(watch))
-        if mode == "wide":
+        if mode in ("wide", "apart"):
             if case.backward or not facts_of(case.api).exact:
                 return Executed(Outcome(Status.UNSUPPORTED, _NO_WIDE))
             mode = "gold"  # moves or picks elements: nothing is rounded, so float64 is as good as anything wider

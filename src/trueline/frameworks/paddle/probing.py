@@ -7,16 +7,16 @@ import copy
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import paddle
 
-from trueline.frameworks.base import CannotExecute
+from trueline.frameworks.base import Bits, CannotExecute
 from trueline.frameworks.paddle.arrays import bits_of, dense, device_of
 from trueline.frameworks.paddle.autocast import does_nothing
 from trueline.frameworks.paddle.rebuild import dtype_name
-from trueline.frameworks.probing import Autocast, Leaf, Moved, Operators, Weights, changed_leaves, leaves
+from trueline.frameworks.probing import Autocast, Leaf, Moved, Operators, Weights, Wide, changed_leaves, leaves
 
 _NARROW = frozenset(("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"))
 _MOVES = frozenset(
@@ -70,7 +70,20 @@ class PaddleProbing:
                 for buffer, content in zip(buffers, kept, strict=True):
                     paddle.assign(content, buffer)
 
-    def in_float64(self, model: Any) -> Callable[..., Any]:
+    @contextlib.contextmanager
+    def nudged(self, value: Any, step: Bits) -> Iterator[None]:
+        kept = value.detach().clone()
+        with paddle.no_grad():
+            paddle.assign(self.added(kept, step), value)
+            try:
+                yield
+            finally:
+                paddle.assign(kept, value)
+
+    def added(self, value: Any, step: Bits) -> Any:
+        return (value.astype("float64") + paddle.to_tensor(step, place=value.place)).astype(value.dtype)
+
+    def in_float64(self, model: Any) -> Wide:
         if isinstance(model, paddle.jit.TranslatedLayer):
             raise CannotExecute("an exported model has its dtypes built in")
         gold = copy.deepcopy(model)
@@ -87,7 +100,7 @@ class PaddleProbing:
                 raise CannotExecute(f"the model casts to {narrow[0]} by itself")
             return result
 
-        return run
+        return Wide(gold, run)
 
     def autocast(self) -> Autocast:
         # The function of the same name hides its module.

@@ -11,19 +11,14 @@
 
 /* ---- the recorder ---- */
 
-static PyObject *make_call(PyObject *function, PyObject *args, PyObject *kwargs)
-{
-    return PyObject_Call(function, args, kwargs == Py_None ? NULL : kwargs);
-}
-
 /* Makes a call that Python has opened; ``closing`` is what it gave for the end of it, which is taken over. As
  * opencalls.made_between, but from no frame of ours. */
-static PyObject *call_between(PyObject *closing, PyObject *function, PyObject *args, PyObject *kwargs)
+static PyObject *call_between(long long left, PyObject *closing, PyObject *function, PyObject *args, PyObject *kwargs)
 {
     PyObject *type = NULL, *error = NULL, *traceback = NULL;
     if (closing == NULL)
         return NULL;
-    PyObject *result = make_call(function, args, kwargs);
+    PyObject *result = make_call(left, function, args, kwargs);
     if (closing == Py_None) {
         Py_DECREF(closing);
         return result;
@@ -47,10 +42,11 @@ static PyObject *call_between(PyObject *closing, PyObject *function, PyObject *a
     return result;
 }
 
-static PyObject *call_unrecorded(Recorder *self, Trait *trait, PyObject *function, PyObject *args, PyObject *kwargs)
+static PyObject *call_unrecorded(Recorder *self, long long left, Trait *trait, PyObject *function, PyObject *args,
+                                 PyObject *kwargs)
 {
     PyObject *closing = PyObject_CallMethodObjArgs(self->watch, N_opened_unrecorded, trait, args, kwargs, NULL);
-    return call_between(closing, function, args, kwargs);
+    return call_between(left, closing, function, args, kwargs);
 }
 
 /* What is read of tensors passes no subclass and no mode of the program's. */
@@ -80,11 +76,13 @@ static int outlived(Recorder *self)
     return done == NULL ? -1 : 0;
 }
 
-static PyObject *record_open(Recorder *self, Open *call, PyObject *function, PyObject *args, PyObject *kwargs)
+static PyObject *record_open(Recorder *self, long long left, Open *call, PyObject *function, PyObject *args,
+                             PyObject *kwargs)
 {
     if (begin_unseen(self, args, kwargs, call) < 0)
-        return report_trouble(self->notebook) < 0 ? NULL : call_unrecorded(self, call->trait, function, args, kwargs);
-    PyObject *result = make_call(function, args, kwargs);
+        return report_trouble(self->notebook) < 0 ? NULL
+                                                  : call_unrecorded(self, left, call->trait, function, args, kwargs);
+    PyObject *result = make_call(left, function, args, kwargs);
     if (result == NULL)
         note_raised(self, call);
     else if ((self->looking ? end_unseen(self, call, result) : outlived(self)) < 0 && report_trouble(self->notebook) < 0)
@@ -92,12 +90,12 @@ static PyObject *record_open(Recorder *self, Open *call, PyObject *function, PyO
     return result;
 }
 
-static PyObject *record(Recorder *self, Trait *trait, PyObject *function, PyObject *args, PyObject *kwargs)
+static PyObject *record(Recorder *self, long long left, Trait *trait, PyObject *function, PyObject *args, PyObject *kwargs)
 {
     if (!self->looking)
-        return make_call(function, args, kwargs);
+        return make_call(left, function, args, kwargs);
     if (!trait->wanted)
-        return call_unrecorded(self, trait, function, args, kwargs);
+        return call_unrecorded(self, left, trait, function, args, kwargs);
     int mutates = may_change(trait, args, kwargs);
     if (mutates < 0) {
         PyErr_Clear(); /* an argument that has no truth: the call itself will say so */
@@ -105,7 +103,7 @@ static PyObject *record(Recorder *self, Trait *trait, PyObject *function, PyObje
     }
     Open call;
     begin_open(&call, trait, mutates);
-    PyObject *result = record_open(self, &call, function, args, kwargs);
+    PyObject *result = record_open(self, left, &call, function, args, kwargs);
     end_open(&call);
     return result;
 }
@@ -186,6 +184,7 @@ static PyObject *recorder_new(PyTypeObject *type, PyObject *arguments, PyObject 
 static PyMemberDef RECORDER_MEMBERS[] = {
     {"looking", T_BOOL, offsetof(Recorder, looking), 0, NULL},
     {"epoch", T_LONGLONG, offsetof(Recorder, epoch), 0, NULL},
+    {"backward", T_LONGLONG, offsetof(Recorder, backward_wanted), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -279,45 +278,140 @@ static PyObject *trait_of(Api *self, PyObject *function)
     return trait;
 }
 
-static PyObject *treat(Api *self, Trait *trait, PyObject *function, PyObject *args, PyObject *kwargs)
+static PyObject *pass_through(Api *self, long long left, PyObject *function, PyObject *args, PyObject *kwargs)
 {
-    if (trait->treatment == SKIP)
-        return make_call(function, args, kwargs);
-    if (trait->treatment != RECORD)
-        return PyObject_CallFunctionObjArgs(self->pass_through, function, args, kwargs, NULL);
-    if (self->light != NULL)
-        return light_record(self->light, trait, function, args, kwargs);
-    if (self->recorder != NULL)
-        return record(self->recorder, trait, function, args, kwargs);
-    return call_between(PyObject_CallFunctionObjArgs(self->opened, trait, args, kwargs, NULL), function, args, kwargs);
+    PyObject *number = PyLong_FromLongLong(left), *result = NULL;
+    if (number != NULL)
+        result = PyObject_CallFunctionObjArgs(self->pass_through, function, args, kwargs, number, NULL);
+    Py_XDECREF(number);
+    return result;
 }
 
-static PyObject *api_torch_function(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
+/* The program made the call where ``left`` frames were left. */
+static PyObject *treat(Api *self, long long left, Trait *trait, PyObject *function, PyObject *args, PyObject *kwargs)
 {
-    Api *self = (Api *)object;
+    if (trait->treatment == SKIP)
+        return make_call(left, function, args, kwargs);
+    if (trait->treatment != RECORD)
+        return pass_through(self, left, function, args, kwargs);
+    if (self->light != NULL)
+        return light_record(self->light, left, trait, function, args, kwargs);
+    if (self->recorder != NULL)
+        return record(self->recorder, left, trait, function, args, kwargs);
+    PyObject *closing = PyObject_CallFunctionObjArgs(self->opened, trait, args, kwargs, NULL);
+    return call_between(left, closing, function, args, kwargs);
+}
+
+/* How many frames were left where the program made a call about which torch asks us now: below are the call itself, or
+ * the function that asks and ``handle_torch_function``, if it is written in Python. */
+static long long left_before(PyObject *function)
+{
+    PyTypeObject *kind = Py_TYPE(function);
+    if (kind == depth_function_type)
+        return depth_left() + 2;
+    if (PyType_GetFlags(kind) & Py_TPFLAGS_HEAPTYPE) /* an operator by its name: it has a ``__call__`` in Python */
+        return depth_left() + 1 + 2 * depth_c_call();
+    return depth_left() + depth_c_call();
+}
+
+static PyObject *api_torch_function(Api *self, PyObject *const *arguments, Py_ssize_t count)
+{
     if (count < 2 || count > 4 || self->known == NULL || (count > 3 && arguments[3] != Py_None && !PyDict_Check(arguments[3]))) {
         PyErr_SetString(PyExc_TypeError, "__torch_function__(func, types, args=(), kwargs=None)");
         return NULL;
     }
     PyObject *function = arguments[0], *args = count > 2 ? arguments[2] : NULL, *result = NULL;
+    long long left = left_before(function);
+    depth_begin_room();
     PyObject *kwargs = count > 3 ? arguments[3] : Py_None, *trait = trait_of(self, function);
     args = args == NULL ? PyTuple_New(0) : PySequence_Tuple(args);
     if (trait != NULL && args != NULL)
-        result = treat(self, (Trait *)trait, function, args, kwargs);
+        result = treat(self, left, (Trait *)trait, function, args, kwargs);
+    depth_end_room();
     Py_XDECREF(trait);
     Py_XDECREF(args);
     return result;
 }
 
+/* What torch finds as ``__torch_function__`` of the mode: a method that enters nothing on Python's count when called. */
+typedef struct {
+    PyObject_HEAD
+    Api *api;
+    Vectorcall vectorcall;
+} Method;
+
+static PyTypeObject *method_type;
+
+static void method_dealloc(PyObject *object)
+{
+    Py_XDECREF(((Method *)object)->api);
+    free_object(object);
+}
+
+static PyObject *method_vectorcall(PyObject *object, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    if (names != NULL && PyTuple_Size(names)) {
+        PyErr_SetString(PyExc_TypeError, "__torch_function__ takes no named arguments here");
+        return NULL;
+    }
+    return api_torch_function(((Method *)object)->api, arguments, COUNT_OF(flags));
+}
+
+static PyObject *method_call(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    PyObject *arguments[4] = {NULL, NULL, NULL, NULL};
+    static char *NAMES_OF[] = {"func", "types", "args", "kwargs", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OO:__torch_function__", NAMES_OF, &arguments[0], &arguments[1],
+                                     &arguments[2], &arguments[3]))
+        return NULL;
+    Py_ssize_t count = arguments[3] != NULL ? 4 : arguments[2] != NULL ? 3 : 2;
+    PyObject *nothing = count == 4 && arguments[2] == NULL ? arguments[2] = PyTuple_New(0) : NULL;
+    PyObject *result = count == 4 && arguments[2] == NULL ? NULL
+                                                          : api_torch_function(((Method *)object)->api, arguments, count);
+    Py_XDECREF(nothing);
+    return result;
+}
+
+static PyMemberDef METHOD_MEMBERS[] = {
+    VECTORCALL_OF(Method),
+    {"__self__", T_OBJECT, offsetof(Method, api), READONLY, NULL}, /* torch makes sure whose method it is */
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot METHOD_SLOTS[] = {
+    {Py_tp_dealloc, method_dealloc}, {Py_tp_call, method_call}, {Py_tp_members, METHOD_MEMBERS}, {0, NULL},
+};
+
+static PyType_Spec METHOD_SPEC = {"trueline.frameworks.torch._calls.Method", sizeof(Method), 0,
+                                  Py_TPFLAGS_DEFAULT | HAS_VECTORCALL, METHOD_SLOTS};
+
+static PyObject *api_method(PyObject *object, void *unused)
+{
+    (void)unused;
+    Method *method = (Method *)new_object(method_type);
+    if (method == NULL)
+        return NULL;
+    Py_INCREF(object);
+    method->api = (Api *)object;
+    method->vectorcall = method_vectorcall;
+    return (PyObject *)method;
+}
+
+static PyGetSetDef API_PROPERTIES[] = {
+    {"__torch_function__", api_method, NULL, "Hands a call to where it belongs, as ApiMode.__torch_function__", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 /* A function of torch's that is written in Python asks the mode: ``handle_torch_function``, see asking.py. */
 static PyObject *api_asked(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
 {
     Api *self = (Api *)object;
-    if (count != 5 || !PyTuple_Check(arguments[0]) || PyTuple_Size(arguments[0]) < 2 || !PyDict_Check(arguments[1])) {
-        PyErr_SetString(PyExc_TypeError, "asked((function, relevant, *args), kwargs, original, pop, push)");
+    if (count != 5 || !PyTuple_Check(arguments[3]) || PyTuple_Size(arguments[3]) < 2 || !PyDict_Check(arguments[4]) ||
+        (PyObject *)Py_TYPE(arguments[2]) != called_type) {
+        PyErr_SetString(PyExc_TypeError, "asked(pop, push, original, (function, relevant, *args), kwargs)");
         return NULL;
     }
-    PyObject *given = arguments[0], *kwargs = arguments[1], *pop = arguments[3], *push = arguments[4];
+    PyObject *pop = arguments[0], *push = arguments[1], *given = arguments[3], *kwargs = arguments[4];
     PyObject *top = self->known == NULL ? NULL : PyObject_CallFunctionObjArgs(pop, NULL), *result = NULL;
     if (top != object) { /* another mode is asked first, or there is none any more */
         if (top != NULL) {
@@ -334,7 +428,8 @@ static PyObject *api_asked(PyObject *object, PyObject *const *arguments, Py_ssiz
     PyObject *function = PyTuple_GetItem(given, 0), *args = PyTuple_GetSlice(given, 2, PyTuple_Size(given));
     PyObject *trait = args == NULL ? NULL : trait_of(self, function);
     if (trait != NULL)
-        result = treat(self, (Trait *)trait, function, args, PyDict_Size(kwargs) ? kwargs : Py_None);
+        result = treat(self, ((Called *)arguments[2])->left + 1, (Trait *)trait, function, args, /* without who asks */
+                       PyDict_Size(kwargs) ? kwargs : Py_None);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyObject *done = PyObject_CallFunctionObjArgs(push, top, NULL);
@@ -355,16 +450,14 @@ static PyObject *api_asked(PyObject *object, PyObject *const *arguments, Py_ssiz
 
 static PyMethodDef API_METHODS[] = {
     {"arm", api_arm, METH_VARARGS, "arm(known, learn, opened, pass_through, recorder): before the mode is pushed"},
-    {"__torch_function__", (PyCFunction)(void (*)(void))api_torch_function, METH_FASTCALL,
-     "Hands a call to where it belongs, as ApiMode.__torch_function__"},
     {"asked", (PyCFunction)(void (*)(void))api_asked, METH_FASTCALL,
-     "asked(arguments, kwargs, original, pop, push): stands in for torch.overrides.handle_torch_function"},
+     "asked(pop, push, original, arguments, kwargs): stands in for torch.overrides.handle_torch_function"},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot API_SLOTS[] = {
     {Py_tp_dealloc, api_dealloc}, {Py_tp_traverse, api_traverse}, {Py_tp_clear, api_clear},
-    {Py_tp_methods, API_METHODS}, {0, NULL},
+    {Py_tp_methods, API_METHODS}, {Py_tp_getset, API_PROPERTIES}, {0, NULL},
 };
 
 static PyType_Spec API_SPEC = {"trueline.frameworks.torch._calls.Api", sizeof(Api), 0,
@@ -410,8 +503,8 @@ static PyObject *registrar(PyObject *module, PyObject *const *arguments, Py_ssiz
 
 static PyObject *prepare(PyObject *module, PyObject *arguments)
 {
-    PyObject **fields[] = {&tensor_type,   &parameter_type, &size_type,    &dtype_type,   &format_type,
-                           &tensor_key,    &flatten_other,  &ordered_dict, &register_hook};
+    PyObject **fields[] = {&tensor_type,   &parameter_type, &size_type,    &dtype_type,   &format_type,  &tensor_key,
+                           &flatten_other, &ordered_dict,   &register_hook, &called_type};
     Py_ssize_t count = sizeof fields / sizeof *fields;
     (void)module;
     if (PyTuple_Size(arguments) != count) {
@@ -427,10 +520,19 @@ static PyObject *prepare(PyObject *module, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+static PyObject *count_frames(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    if (depth_take_place(arguments) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef METHODS[] = {
     {"prepare", prepare, METH_VARARGS,
      "prepare(tensor_type, parameter_type, size_type, dtype_type, format_type, tensor_key, flatten_other, ordered_dict,"
-     " register_hook)"},
+     " register_hook, called_type)"},
+    {"count_frames", count_frames, METH_VARARGS, "count_frames(*where): where frames are counted; see depth.py"},
     {"open_doors", open_doors, METH_VARARGS, "open_doors(*addresses): functions of torch; see calls.py"},
     {"ask_doors", ask_doors, METH_NOARGS, "ask_doors(): what they say; None where they are not open"},
     {"registrar", (PyCFunction)(void (*)(void))registrar, METH_FASTCALL,
@@ -458,14 +560,16 @@ static int execute(PyObject *module)
     } types[] = {{&FINDER_SPEC, "Finder"},   {&THREADS_SPEC, "Threads"}, {&TRAIT_SPEC, "Trait"},
                  {&SHEETS_SPEC, "Sheets"},   {&BACKWARD_SPEC, "Backward"}, {&HOOK_SPEC, "Hook"},
                  {&MODULES_SPEC, "Modules"}, {&RECORDER_SPEC, "Recorder"}, {&API_SPEC, "Api"},
-                 {&LIGHT_HOOK_SPEC, "LightHook"}, {&LIGHT_SPEC, "LightRecorder"}, {&QUIET_SPEC, "Quiet"}};
+                 {&LIGHT_HOOK_SPEC, "LightHook"}, {&REF_SPEC, "LightRef"}, {&LIGHT_SPEC, "LightRecorder"}, {&QUIET_SPEC, "Quiet"},
+                 {&METHOD_SPEC, "Method"}};
     if (make_names() < 0)
         return -1;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (add_type(module, types[i].spec, types[i].name) < 0)
             return -1;
     trait_type = (PyTypeObject *)PyObject_GetAttrString(module, "Trait");
-    return trait_type == NULL ? -1 : 0;
+    method_type = (PyTypeObject *)PyObject_GetAttrString(module, "Method");
+    return trait_type == NULL || method_type == NULL ? -1 : 0;
 }
 
 static PyModuleDef_Slot SLOTS[] = {{Py_mod_exec, execute}, {0, NULL}};

@@ -351,7 +351,9 @@ static PyObject *hook_call(PyObject *object, PyObject *arguments, PyObject *keyw
         Py_RETURN_NONE;
     Py_INCREF(self);
     Py_INCREF(recorder);
+    depth_begin_room();
     int failed = fire_quietly(self, arguments) < 0 && report_trouble(recorder->notebook) < 0;
+    depth_end_room();
     Py_DECREF(recorder);
     Py_DECREF(self);
     if (failed)

@@ -4,6 +4,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include "../_depth.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,12 @@ static PyObject *new_object(PyTypeObject *type)
 {
     allocfunc allocate = PyType_GetSlot(type, Py_tp_alloc);
     return allocate(type, 0);
+}
+
+/* Makes a call of the program's, as from where ``left`` frames were left: see depth.py. */
+static PyObject *make_call(long long left, PyObject *function, PyObject *args, PyObject *kwargs)
+{
+    return depth_call(left, function, args, kwargs == Py_None ? NULL : kwargs);
 }
 
 /* An attribute as an integer; -1 with an error set on errors. */

@@ -10,6 +10,7 @@
 
 /* Held as long as the process lives, as torch is. */
 static PyObject *tensor_type, *parameter_type, *tensor_key, *flatten_other, *ordered_dict, *register_hook;
+static PyObject *called_type; /* of depth.py */
 
 /* A property of a tensor as torch knows it: a subclass may have laid code of its own over it. As unseen.told. */
 static PyObject *told(PyObject *tensor, PyObject *name)

@@ -12,6 +12,7 @@
 #define MOST_SEARCHED 64  /* tensors of a call, among which the same ones are looked for */
 
 static PyObject *N_is_leaf, *N_made_by, *N_make;
+static PyObject *held_otherwise; /* of light_hold.py */
 
 typedef struct {
     PyObject *look, *kernel_depth, *profiling; /* borrowed of the recorder */
@@ -81,8 +82,9 @@ static PyObject *new_stand_in(Holding *self, PyObject *tensor, int wants, int ma
 static PyObject *stand_in_for(Holding *self, PyObject *tensor, int made)
 {
     int wants = 0, leaf = 1;
-    if (!self->api->may_stand_in(self->look, tensor, &wants) ||
-        (wants && (leaf = told_truth(tensor, N_is_leaf)) != 0)) {
+    if (!self->api->may_stand_in(self->look, tensor, &wants) && (PyObject *)Py_TYPE(tensor) != parameter_type)
+        return PyObject_CallFunctionObjArgs(held_otherwise, tensor, made ? Py_True : Py_False, NULL);
+    if ((PyObject *)Py_TYPE(tensor) == parameter_type || (wants && (leaf = told_truth(tensor, N_is_leaf)) != 0)) {
         if (leaf < 0)
             return NULL;
         Py_INCREF(tensor);
@@ -191,7 +193,13 @@ static PyObject *exchanged(Exchange *exchange, PyObject *value, int depth)
         return exchanged_leaf(exchange, value);
     if (depth < MOST_NESTED && (PyTuple_Check(value) || PyList_CheckExact(value)) && kind != size_type)
         return exchanged_items(exchange, value, PyList_CheckExact(value), depth);
-    return Py_NewRef(value);
+    PyTypeObject *type = Py_TYPE(value);
+    if (value == Py_None || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
+        type == &PyUnicode_Type || type == &PySlice_Type || kind == size_type || kind == dtype_type || kind == format_type)
+        return Py_NewRef(value);
+    if (!PyObject_TypeCheck(value, (PyTypeObject *)tensor_type))
+        return PyObject_CallFunctionObjArgs(held_otherwise, value, Py_False, NULL);
+    return exchanged_leaf(exchange, value); /* of a subclass */
 }
 
 static PyObject *exchanged_names(Exchange *exchange, PyObject *kwargs)

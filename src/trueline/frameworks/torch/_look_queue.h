@@ -8,6 +8,8 @@
 
 #include "_look_rows.h"
 
+#define MOST_TRIES 1000 /* to find room in the table, which other threads fill as well */
+
 /* What ``numerics._kernels`` reads one tensor with; its last argument is a row of STATISTICS. */
 typedef void (*ReadTensor)(const Descriptor *tensor, int flags, void *row);
 
@@ -121,6 +123,11 @@ static int follow_stream(Queue *self)
 static int read_at_once(Queue *self, int64_t number, const Descriptor *row)
 {
     Py_ssize_t position = PyList_Size(self->numbers);
+    for (int tries = 0; position >= self->table_rows && tries < MOST_TRIES; tries++) {
+        if (tell(self->table_full) < 0) /* which waits for the thread that is giving the full one away */
+            return -1;
+        position = PyList_Size(self->numbers);
+    }
     if (position < 0 || position >= self->table_rows) {
         PyErr_SetString(PyExc_RuntimeError, "the table of statistics is full");
         return -1;

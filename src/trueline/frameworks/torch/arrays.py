@@ -43,7 +43,9 @@ def _laid_out(bits: Bits, dtype: str, strides: tuple[int, ...] | None, *, given:
     memory = in_memory(bits, strides)
     if memory is None or strides is None:
         return tensor_of(bits, dtype, given=given)
-    return tensor_of(memory, dtype, given=True).as_strided(bits.shape, strides)
+    # What is not contiguous begins after something else, as views of larger tensors do.
+    memory = np.concatenate((memory[-1:], memory))
+    return tensor_of(memory, dtype, given=True).as_strided(bits.shape, strides, 1)
 
 
 def _moved(value: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -108,4 +110,5 @@ def leave(value: Any, alias: str = "", *, shared: bool = False) -> ArrayOut:
 
         high, low = narrow(value)
         return ArrayOut(np.array(high, order="C"), name, shape, strides, device, note, alias, np.array(low, order="C"))
-    return ArrayOut(bits_of(value, shared=shared), name, shape, strides, device, note, alias)
+    bits, tracked = bits_of(value, shared=shared), value.requires_grad
+    return ArrayOut(bits, name, shape, strides, device, note, alias, tracked=tracked)

@@ -7,7 +7,9 @@ memory. Where there is no Triton for the device, plain torch reductions do the s
 
 from __future__ import annotations
 
+import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,12 +52,14 @@ class DeviceReader:
         self._device = device
         self._notebook = notebook
         self._digest = data in (Data.DIGEST, Data.TENSORS)
-        self._copier = _Copier(device) if data is Data.TENSORS else None
         self._backend: Any = getattr(torch, device.type)
+        self._copier: _Copier | None = None
+        if data is Data.TENSORS:
+            self._copier = _Copier(device) if hasattr(self._backend, "Stream") else _CopierAtOnce(device)
         self._statistics = _Grouped(device, self._digest) if cuda.supported(device) else _Plain(self._digest)
         self._stream: Any = None
         self._raw_stream = NO_STREAM
-        self._ask_stream = getattr(torch._C, f"_{device.type}_getCurrentRawStream", None)
+        self._ask_stream = self._asked_by()
         self._peak = self._own_peak()
         """The most memory that the program used before we began, as far as is known."""
         self._bound = self._limit = self._held_bound()
@@ -63,6 +67,14 @@ class DeviceReader:
         """For how many groups we shall not ask again whether there is room."""
         self.queue = self._make_queue()
         self._group = self._begin_group()
+
+    def _asked_by(self) -> Callable[[int], int] | None:
+        """What tells one current stream from another; None where a device has no streams. That of torch_npu is asked
+        through its module: torch itself knows none of it."""
+        raw: Callable[[int], int] | None = getattr(torch._C, f"_{self._device.type}_getCurrentRawStream", None)
+        if raw is not None or not hasattr(self._backend, "current_stream"):
+            return raw
+        return lambda _: int(self._backend.current_stream(self._device).stream_id)
 
     def held(self, places: set[int]) -> set[int]:
         found = self._group.holds(places)
@@ -115,7 +127,8 @@ class DeviceReader:
         """A group is read on the stream that its tensors were made on: another stream begins another group."""
         self.launch()
         self._raw_stream = self._current_stream()
-        self._stream = self._backend.current_stream(self._device)
+        if self._ask_stream is not None:
+            self._stream = self._backend.current_stream(self._device)
         if self.queue is not None:
             self.queue.stream = self._raw_stream
 
@@ -153,7 +166,7 @@ class DeviceReader:
         if not self._group.rows:
             return
         group, self._group = self._group, self._begin_group()
-        if self._current_stream() == self._raw_stream:
+        if self._stream is None or self._current_stream() == self._raw_stream:
             changed = self._send(group)
         else:
             with self._backend.stream(self._stream):
@@ -277,9 +290,13 @@ class _Copier:
     def __init__(self, device: torch.device) -> None:
         self._backend: Any = getattr(torch, device.type)
         self._device = device
-        self._stream = self._backend.Stream(device)
+        self._stream = self._begun()
+        self._pins = True
         self.places: dict[int, Any] = {}
         """Storages that are being copied, with the event that ends it."""
+
+    def _begun(self) -> Any:
+        return self._backend.Stream(self._device)
 
     def copy(self, group: Group, names: list[str]) -> list[Payload]:
         self._stream.wait_stream(self._backend.current_stream(self._device))
@@ -288,7 +305,7 @@ class _Copier:
             for tensor in group.tensors:
                 source = tensor.detach()
                 source = source if source.is_contiguous() else copy_of(source)
-                host = torch.empty(source.shape, dtype=source.dtype, pin_memory=True)
+                host = self._host(source)
                 host.copy_(source, non_blocking=True)
                 tensor.record_stream(self._stream)
                 hosts.append(host)
@@ -300,6 +317,15 @@ class _Copier:
             for number, name, host in zip(group.numbers.tolist(), names, hosts, strict=True)
         ]
 
+    def _host(self, source: torch.Tensor) -> torch.Tensor:
+        """Memory of the host, pinned where the device can do that."""
+        if self._pins:
+            try:
+                return torch.empty(source.shape, dtype=source.dtype, pin_memory=True)
+            except RuntimeError:
+                self._pins = False
+        return torch.empty(source.shape, dtype=source.dtype)
+
     def wait_for(self, place: int) -> None:
         """Makes the program's stream, not the program, wait until a storage has been copied."""
         event = self.places.pop(place, None)
@@ -309,6 +335,21 @@ class _Copier:
     def wait_for_all(self) -> None:
         for place in list(self.places):
             self.wait_for(place)
+
+
+class _CopierAtOnce(_Copier):
+    """The same for a device without streams of ours: it is waited for."""
+
+    def _begun(self) -> None:
+        return None
+
+    def copy(self, group: Group, names: list[str]) -> list[Payload]:
+        with Unseen():
+            hosts = [tensor.detach().cpu().contiguous() for tensor in group.tensors]
+        return [
+            Payload(number, name, tuple(host.shape), functools.partial(bytes_of, host))
+            for number, name, host in zip(group.numbers.tolist(), names, hosts, strict=True)
+        ]
 
 
 class _HostFetch:

@@ -17,11 +17,12 @@ import torch
 
 from trueline.cases import Case, Outcome, Status, Target
 from trueline.errors import UsageError
-from trueline.frameworks.base import ArrayIn, ArrayOut, Executed, Inputs, Mode
+from trueline.frameworks.base import GOLDS, Again, ArrayIn, ArrayOut, Conduct, Executed, Inputs, Mode
 from trueline.frameworks.execution import Backward, Execution, Strides
 from trueline.frameworks.overrides import OwnOperators, load_overrides
 from trueline.frameworks.rounding import is_defined_by_dtype, settled, widened
 from trueline.frameworks.torch import arrays
+from trueline.frameworks.torch.execute_again import called_again
 from trueline.frameworks.torch.execute_attention import other_way, other_ways
 from trueline.frameworks.torch.execute_backward import go_back
 from trueline.frameworks.torch.execute_errors import outcome_of
@@ -45,7 +46,8 @@ _SEEDS = 2**63 - 1
 class Job:
     """How a Case is run: the function, where, and in which arithmetic. ``foreign`` says that the function is not
     torch's own, so that nothing is known of what it does to its arguments; ``way`` is the mode of another honest way
-    than torch's, and ``target`` the device of the Target, whose defaults hold for all."""
+    than torch's, and ``target`` the device of the Target, whose defaults hold for all. ``apart`` says that longdouble
+    is there for another implementation, not for its digits."""
 
     function: Callable[..., Any]
     setting: Setting
@@ -53,6 +55,7 @@ class Job:
     foreign: bool = False
     way: Mode | None = None
     target: str = "cpu"
+    apart: bool = False
 
 
 class TorchExecutor:
@@ -81,9 +84,15 @@ class TorchExecutor:
         """Runs a Case once. ``watch`` are paths of arguments to be given back as outputs whatever happened to them:
         what an honest run changed."""
         inputs = self.rounded(case, inputs)
-        if mode in ("gold", "wide") and is_defined_by_dtype(case):
+        if mode in GOLDS and is_defined_by_dtype(case):
             return widened(self._run(case, inputs, self._job(case, "honest"), watch))
         return self._run(case, inputs, self._job(case, mode), watch)
+
+    def again(self, case: Case, inputs: Inputs, other: Inputs) -> Again | None:
+        """The candidate's call made again with other values in the same memory."""
+        inputs, job = self.rounded(case, inputs), self._job(case, "candidate")
+        execution = TorchExecution(case, inputs, job, "" if self.target.dtype else case.autocast)
+        return called_again(execution, self.rounded(case, other).tensors)
 
     def other_ways(self, case: Case) -> tuple[Mode, ...]:
         """The modes in which honest implementations compute this that round other things than torch's own."""
@@ -93,10 +102,11 @@ class TorchExecutor:
     def _job(self, case: Case, mode: Mode) -> Job:
         foreign = self._overrides.get(case.api) if mode == "candidate" else None
         device = self._device if mode == "candidate" else self._reference
-        setting = Setting(device, wide=mode in ("gold", "wide"))
+        setting = Setting(device, wide=mode in GOLDS)
         way = mode if mode in ("honest steps", "honest fused") else None
         function = foreign or resolve(case.api, self._own)
-        return Job(function, setting, mode == "wide", foreign is not None, way, self._device.type)
+        longdouble = mode in ("wide", "apart")
+        return Job(function, setting, longdouble, foreign is not None, way, self._device.type, mode == "apart")
 
     def _run(self, case: Case, inputs: Inputs, job: Job, watch: Collection[str]) -> Executed:
         return TorchExecution(case, inputs, job, "" if self.target.dtype else case.autocast).execute(watch)
@@ -111,6 +121,7 @@ class TorchExecution(Execution):
         self._autocast = autocast
         self._trait = None if job.foreign else _trait(job.function)
         self._versions: dict[str, int] = {}
+        self._random: torch.Tensor | None = None
 
     @contextmanager
     def arithmetic(self) -> Iterator[None]:
@@ -127,7 +138,12 @@ class TorchExecution(Execution):
             yield
 
     def digits(self) -> AbstractContextManager[None]:
-        return wide_arithmetic() if self._job.longdouble else super().digits()
+        return self._wide() if self._job.longdouble else super().digits()
+
+    @contextmanager
+    def _wide(self) -> Iterator[None]:
+        with super().digits(), wide_arithmetic(apart=self._job.apart):
+            yield
 
     def enter(self, path: str, array: ArrayIn, strides: Strides, requires_grad: bool) -> torch.Tensor:
         setting = self._job.setting
@@ -150,6 +166,7 @@ class TorchExecution(Execution):
             kwargs = with_explicit_defaults(self.case.api, args, kwargs, first)
         args, kwargs = self._own_memory(args, kwargs)
         self._versions = {path: _version(value) for path, value in self.given.items()}
+        self._random = None if self._job.setting.wide else _random_state(self._job.setting.device)
         return args, kwargs
 
     def _own_memory(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -190,7 +207,13 @@ class TorchExecution(Execution):
 
     def told(self, done: Executed) -> Executed:
         rounded = tensor_float(self.case.api, self._job.setting.device.type)
-        return replace(done, tensor_float=rounded) if rounded else done
+        return replace(done, tensor_float=rounded, conduct=self._conduct())
+
+    def _conduct(self) -> Conduct | None:
+        if self._random is None:
+            return None
+        draws = not torch.equal(self._random, _random_state(self._job.setting.device))
+        return Conduct(draws, torch.is_grad_enabled() is not self.case.backward)
 
     def is_tensor(self, value: Any) -> bool:
         return isinstance(value, torch.Tensor)
@@ -243,6 +266,14 @@ def _seed(seed: int, device: torch.device) -> None:
         getattr(torch, device.type).manual_seed(seed)
 
 
+def _random_state(device: torch.device) -> torch.Tensor:
+    """The state of the generator that calls on a device draw from."""
+    if device.type == "cpu":
+        return torch.default_generator.get_state()
+    state: torch.Tensor = getattr(torch, device.type).get_rng_state(device)
+    return state
+
+
 def _device(target: Target) -> torch.device:
     try:
         device = torch.device(target.device)
@@ -271,7 +302,12 @@ def _copy(value: torch.Tensor) -> torch.Tensor:
     """The same content in memory of its own, differentiably, with the same strides where they allow to write."""
     if hasattr(value, "array") or torch._debug_has_internal_overlap(value) == 1:
         return value.clone()
-    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    first = value.storage_offset()
+    length = first + 1 + sum((size - 1) * step for size, step in zip(value.shape, value.stride(), strict=True))
+    if not first or not value.numel():
+        made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    else:  # what lies before it in memory goes along: a kernel that starts there reads numbers, not nothing
+        made = value.detach().as_strided((length,), (1,), 0).clone().as_strided(value.shape, value.stride(), first)
     return made.copy_(value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -24,12 +24,13 @@ def widen_leaf(array: ArrayIn, strides: tuple[int, ...] | None) -> torch.Tensor:
 
 
 @contextmanager
-def wide_arithmetic() -> Iterator[None]:
-    """Inside, float64 tensors that are made from nothing compute with more digits too."""
-    from trueline.frameworks.torch.wide import WideMode
+def wide_arithmetic(*, apart: bool = False) -> Iterator[None]:
+    """Inside, float64 tensors that are made from nothing compute with more digits too; ``apart`` where another
+    implementation is all that is asked for, and digits beyond those of float64 are not."""
+    from trueline.frameworks.torch.wide import WideMode, vouching
     from trueline.frameworks.torch.wide.whole import WholeFunctions
 
-    with WideMode(), WholeFunctions():
+    with vouching() if apart else nullcontext(), WideMode(), WholeFunctions():
         yield
 
 

@@ -15,6 +15,15 @@ from trueline.frameworks.keys import ATOMS, TENSOR, Key, key_of_other
 PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
+class Spelled:
+    """Stands for a value without tensors of which nothing but its key is wanted any more."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+
+
 def flatten(value: Any, leaves: list[torch.Tensor]) -> Key:
     """The key of a value; its tensors are appended to ``leaves`` in order."""
     kind = type(value)
@@ -33,6 +42,8 @@ def flatten_other(value: Any, kind: type, leaves: list[torch.Tensor]) -> Key:
     if isinstance(value, torch.Tensor):
         leaves.append(value)
         return TENSOR
+    if kind is Spelled:
+        return value.key
     if isinstance(value, torch.Size):
         return ("$size", tuple(value))
     if isinstance(value, torch.dtype):

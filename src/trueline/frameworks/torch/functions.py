@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import torch
 
+from trueline.frameworks import depth
 from trueline.frameworks.holders import replace
 from trueline.frameworks.torch.splice import Handler, Splice
 
@@ -38,18 +39,17 @@ class _Builtin:
 
     def __init__(self, descriptor: Any, handler: Handler) -> None:
         self._descriptor = descriptor
-        self._handler = handler
         self._is_on = False
         self._replaced: list[Any] = []
         """Those who held the builtin."""
         self._builtins: dict[int, Any] = {}
         """By the identity of what they were given in its place."""
 
-        def enter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return self._handler(self._original, args, kwargs)
+        original = descriptor if callable(descriptor) else self._original
+        enter = depth.door(handler, original)
 
         def apply(*args: Any, **kwargs: Any) -> Any:
-            return enter(args, kwargs) if self._is_on else self._original(*args, **kwargs)
+            return enter(args, kwargs) if self._is_on else original(*args, **kwargs)
 
         self._apply = apply
 

@@ -2,8 +2,9 @@
 counter. So the program's tensors die when it lets go of them, with their finalizers, weak references and graphs. The
 twin of ``_calls_light_hold.h``.
 
-A tensor that has a gradient is held itself, since it is asked for that; so is whatever has no plain memory, and all
-while somebody would see how the other is made: a mode of the program's for kernels, a profiler.
+A tensor that has a gradient is held itself, since it is asked for that; so is one of a subclass that answers kernels in
+Python, and all while somebody would see how the other is made: a mode of the program's for kernels, a profiler. Of what
+is no tensor, and no number or text either, the key is held, which is all that is wanted of it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 
 import torch
 
-from trueline.frameworks.torch.light_groups import plain_of
+from trueline.frameworks.keys import ATOMS
+from trueline.frameworks.torch.flatten import Spelled, flatten_other
 from trueline.frameworks.torch.light_leaves import place_of
 from trueline.frameworks.torch.unseen import Unseen, kernels_are_seen, told
 
@@ -53,10 +55,10 @@ class Holding:
     def held(self, value: Any, *, made: bool = False) -> Any:
         """A value with stand-ins in it; of a list always another one, which the program may change later. ``made`` is
         whether the call has made it."""
-        if type(value) in (torch.Tensor, torch.nn.Parameter):
+        if isinstance(value, torch.Tensor):
             return self._stand_in(value, made)
         if isinstance(value, torch.Size) or not (isinstance(value, tuple) or type(value) is list):
-            return value
+            return spelled(value)
         items: list[Any] = [self.held(one, made=made) for one in value]
         if not isinstance(value, tuple):
             return items
@@ -71,15 +73,62 @@ class Holding:
         return found
 
     def _new(self, tensor: torch.Tensor, made: bool) -> torch.Tensor:
-        if not self._may or type(tensor) is not torch.Tensor or is_parameter(tensor) or plain_of(tensor) is None:
+        return stand_in(tensor, made) if self._may else tensor
+
+
+def held_otherwise(value: Any, made: bool) -> Any:
+    """What the C extension asks for: a value that is no plain tensor, no number or text, and no plain tuple or list."""
+    if not isinstance(value, torch.Tensor):
+        return spelled(value)
+    return value if kernels_are_seen() else stand_in(value, made)
+
+
+def stand_in(tensor: torch.Tensor, made: bool) -> torch.Tensor:
+    """Another tensor for the same memory; the same where there can be none."""
+    with Unseen():
+        if is_parameter(tensor) or type(tensor) is torch.nn.Parameter or _answers_kernels(tensor):
             return tensor
-        with Unseen():
-            alias: torch.Tensor = tensor.detach()
+        try:
+            alias = torch._C.TensorBase.detach(tensor)
+        except RuntimeError:
+            return tensor
         if type(alias) is not torch.Tensor or place_of(alias) != place_of(tensor):
             return tensor
         if told(tensor, "requires_grad"):
             setattr(alias, MADE_BY, type(told(tensor, "grad_fn")) if made else None)
-        return alias
+    return alias
+
+
+def _answers_kernels(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is of a subclass with a ``__torch_dispatch__`` of its own, or inside of a transform."""
+    return any(torch._C._dispatch_keys(tensor).has(key) for key in _IN_PYTHON)
+
+
+_IN_PYTHON = [
+    getattr(torch._C.DispatchKey, name)
+    for name in ("Python", "FuncTorchBatched", "FuncTorchGradWrapper", "Functionalize")
+    if hasattr(torch._C.DispatchKey, name)
+]
+
+
+def spelled(value: Any) -> Any:
+    """A value that holds no tensors as what its key says; one that does, in other containers than the program's own."""
+    kind = type(value)
+    if kind in ATOMS or kind in _LASTING:
+        return value
+    leaves: list[torch.Tensor] = []
+    key = flatten_other(value, kind, leaves)
+    if not leaves:
+        return Spelled(key)
+    if isinstance(value, dict):
+        return dict(value)
+    return list(value) if isinstance(value, list) else value
+
+
+_LASTING = frozenset(
+    {torch.Size, torch.dtype, torch.device, torch.memory_format, torch.layout, slice, type(...), complex}
+)
+"""Types of values that may be held: nobody hears when they die."""
 
 
 def _tuple_like(value: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from trueline.frameworks import depth
 from trueline.frameworks.torch.flatten import PLAIN_TENSORS
 from trueline.frameworks.torch.graph import MARK
 from trueline.frameworks.torch.kernels import made
@@ -30,6 +31,21 @@ _pop_kernel: Any = functools.partial(torch._C._pop_torch_dispatch_stack, None)
 _kernel_depth = torch._C._len_torch_dispatch_stack
 _graph_task = torch._C._current_graph_task_id
 _current_node = torch._C._current_autograd_node
+
+
+
+
+def _frames_to_us(func: Any) -> int:
+    """What lies between the program's call of this function and the mode that is asked about it."""
+    if type(func) is types.FunctionType:  # itself, and ``handle_torch_function``
+        return 2
+    if isinstance(func, torch._ops.OpOverload | torch._ops.OpOverloadPacket):  # its ``__call__``
+        return 1 + 2 * depth.C_CALL
+    return depth.C_CALL
+
+
+_KERNEL_CALL = 3 + 2 * depth.C_CALL
+"""What it counts for to call a kernel by its name, as ``made`` does."""
 
 
 class Traits:
@@ -87,45 +103,49 @@ class ApiMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        trait = self._known.get(func)
-        if trait is None:
-            trait = self._traits.learn(func)
-        treatment = trait.treatment
-        if treatment == RECORD:
-            return self._call(trait, func, args, kwargs)
-        if treatment == SKIP:
-            return func(*args, **kwargs) if kwargs else func(*args)
-        return self.pass_through(func, args, kwargs)
+        left = depth.left() + 1 + _frames_to_us(func)
+        with depth.Roomy():
+            trait = self._known.get(func)
+            if trait is None:
+                trait = self._traits.learn(func)
+            treatment = trait.treatment
+            if treatment == RECORD:
+                return self._call(trait, depth.Called(func, left), args, kwargs)
+            if treatment == SKIP:
+                return depth.Called(func, left)(*args, **kwargs or {})
+            return self.pass_through(func, args, kwargs, left)
 
-    def pass_through(self, func: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
+    def pass_through(self, func: Any, args: Any, kwargs: dict[str, Any] | None, left: int) -> Any:
         """Makes a call that is not recorded itself, with the mode on so that the calls inside it are; those of the
-        program that ask to be told of it are told."""
+        program that ask to be told of it are told. The program made it where so many frames were ``left``."""
         kwargs = kwargs or {}
         trait = self._known.get(func)
         if trait is not None and trait.treatment == KERNEL:
-            return func(*args, **kwargs) if _answers_kernels() else self._call(trait, func, args, kwargs)
+            called = depth.Called(func, left)
+            return called(*args, **kwargs) if _answers_kernels() else self._call(trait, called, args, kwargs)
         if trait is not None and trait.treatment == EXCHANGED:
             func = self._traits.who_asks(func)
             trait = self._known.get(func) or self._traits.learn(func)
             if trait.treatment == RECORD:
-                return self._call(trait, func, args, kwargs)
+                return self._call(trait, depth.Called(func, left), args, kwargs)
         if any(_has_a_say(value) for value in args):  # who has it sees the call, and we nothing of what is inside
             self._miss(f"inside of {trait.name if trait is not None else func}, of a tensor subclass")
-            return func(*args, **kwargs)
-        return self._below_others(func, args, kwargs) if _others_below() else self._alone(func, args, kwargs)
+            return depth.Called(func, left)(*args, **kwargs)
+        make = self._below_others if _others_below() else self._alone
+        return make(func, args, kwargs, left)
 
-    def _below_others(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _below_others(self, func: Any, args: Any, kwargs: dict[str, Any], left: int) -> Any:
         """The program's own modes are asked as without us; then we are, and stay on for what is inside."""
         push(self)
         try:
-            return func(*args, **kwargs)
+            return depth.Called(func, left)(*args, **kwargs)
         finally:
             remove(self)
 
-    def _alone(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _alone(self, func: Any, args: Any, kwargs: dict[str, Any], left: int) -> Any:
         if func in self._inside.functions:  # it asked again in a way that we cannot answer for it: let it be
-            return func(*args, **kwargs)
-        inner = _without_question(func)
+            return depth.Called(func, left)(*args, **kwargs)
+        inner = depth.Called(_without_question(func), left)
         self._enter(func)
         try:
             return inner(*args, **kwargs)
@@ -237,8 +257,10 @@ def _stays_below(mode: Any) -> bool:
 
 
 def _others_below() -> bool:
-    """Whether modes of the program, asked after us, want to be told of calls that hold others."""
-    return any(not _stays_below(torch._C._get_function_stack_at(place)) for place in range(_depth()))
+    """Whether modes of the program, asked after us, want to be told of calls that hold others. Another observer of ours
+    does not: it is on for what is inside, and each would lie down below the other for ever."""
+    below = [torch._C._get_function_stack_at(place) for place in range(_depth())]
+    return any(not (isinstance(one, ApiMode) or _stays_below(one)) for one in below)
 
 
 class Lifted:
@@ -314,18 +336,17 @@ class KernelMode(TorchDispatchMode):
         self._traits = traits
         self._record = record
         self._witness = witness
+        self.__torch_dispatch__ = depth.asked(self._asked)  # type: ignore[method-assign]  # torch asks the object for it
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
+    def _asked(self, left: int, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs, kernel = kwargs or {}, depth.Called(made(func), left + _KERNEL_CALL)
         if not self._watch.looking:  # a thread that outlives the capture still has the mode on
-            return made(func)(*args, **kwargs)
+            return kernel(*args, **kwargs)
         if self._witness:
             self._count(func)
         if not self._record:
-            return made(func)(*args, **kwargs)
-        return self._recorded(func, args, kwargs)
+            return kernel(*args, **kwargs)
+        return self._recorded(func, kernel, args, kwargs)
 
     def _count(self, func: Any) -> None:
         watch = self._watch
@@ -347,14 +368,14 @@ class KernelMode(TorchDispatchMode):
             return
         tally.kernels_outside[name] = tally.kernels_outside.get(name, 0) + 1
 
-    def _recorded(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _recorded(self, func: Any, kernel: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         trait = self._traits.known.get(func)
         if trait is None:
             if not isinstance(func, torch._ops.OpOverload):
                 self._watch.notebook.tally.miss("inside of a higher-order operator")
                 return func(*args, **kwargs)
             trait = self._traits.learn_kernel(func)
-        return self._watch.kernel(trait, made(func), args, kwargs)
+        return self._watch.kernel(trait, kernel, args, kwargs)
 
 
 _BOOKKEEPING = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})

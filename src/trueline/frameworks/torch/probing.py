@@ -6,7 +6,7 @@ import contextlib
 import copy
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,8 +14,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trueline.frameworks.base import CannotExecute
-from trueline.frameworks.probing import Autocast, Leaf, Moved, Operators, Weights, changed_leaves, leaves
+from trueline.frameworks.base import Bits, CannotExecute
+from trueline.frameworks.probing import Autocast, Leaf, Moved, Operators, Weights, Wide, changed_leaves, leaves
 from trueline.frameworks.torch.arrays import bits_of
 from trueline.frameworks.torch.names import Names
 from trueline.frameworks.torch.rebuild import dtype_name
@@ -73,7 +73,20 @@ class TorchProbing:
                 for name, content in kept.items():
                     buffers[name].copy_(content)
 
-    def in_float64(self, model: Any) -> Callable[..., Any]:
+    @contextlib.contextmanager
+    def nudged(self, value: torch.Tensor, step: Bits) -> Iterator[None]:
+        kept = value.detach().clone()
+        with torch.no_grad():
+            value.copy_(self.added(kept, step))
+            try:
+                yield
+            finally:
+                value.copy_(kept)
+
+    def added(self, value: torch.Tensor, step: Bits) -> torch.Tensor:
+        return (value.double() + torch.from_numpy(step).to(value.device)).to(value.dtype)
+
+    def in_float64(self, model: Any) -> Wide:
         if any(parameter.is_meta for parameter in model.parameters()):
             raise CannotExecute("its parameters have no content")
         gold = copy.deepcopy(model).double().eval()
@@ -88,7 +101,7 @@ class TorchProbing:
                 raise CannotExecute(f"the model casts to {dtype_name(narrow[0])} by itself")
             return result
 
-        return run
+        return Wide(gold, run)
 
     def autocast(self) -> Autocast:
         for device in _kinds():

@@ -17,6 +17,7 @@ from trueline.ops.catalogue import (
     attention,
     comparison,
     convolutions,
+    corners,
     elementwise,
     fourier,
     indexing,
@@ -49,6 +50,7 @@ FAMILIES = {
     "shapes": shapes.ROWS,
     "sorting": sorting.ROWS,
     "special_functions": special_functions.ROWS,
+    "corners": corners.ROWS,
 }
 
 

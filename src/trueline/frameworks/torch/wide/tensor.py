@@ -24,7 +24,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from trueline.frameworks.torch.wide import constants, entries, random_names, whole
+from trueline.frameworks.torch.wide import apart, constants, entries, random_names, whole
 from trueline.frameworks.torch.wide.table import (
     ENTRIES,
     WIDE_TYPES,
@@ -234,9 +234,12 @@ def _compute(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if plan.random:
         return _draw(function, args, kwargs)
     if not _has_doubles(args, kwargs) and not (plan.computed and _makes_doubles(plan, args, kwargs)):
-        return _made_by_torch(plan, function(*args, **kwargs))
+        return _made_by_torch(plan, _whole_numbers(plan, function, args, kwargs))
     if plan.computed is None:
         return _decompose(function, args, kwargs)
+    if plan.view and not plan.written and not isinstance(args[0], Wide):
+        # A wide view of it would be a copy, and what is written there would be lost.
+        raise NoWideGold(f"aten.{plan.name}", "it looks at memory that is not wide")
     node = torch._C._current_autograd_node()
     if node is not None:
         args = constants.restored(node, args)
@@ -246,10 +249,26 @@ def _compute(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         if by_name:
             named.pop(key, None)
     with np.errstate(all="ignore"):
-        result = plan.computed(*given, **named)
+        result = None if named else apart.vouched(plan.name, function, plan.computed, given)
+        if result is None:
+            result = plan.computed(*given, **named)
         if plan.reshapes:
             return _reshape_in_place(function, result, args, kwargs)
         return _finish(plan, result, given, args, kwargs)
+
+
+def _whole_numbers(plan: _Plan, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operator that is given no float64: by the table as well, where all are whole numbers or bools."""
+    given = [one for one in tree_flatten((args, kwargs))[0] if isinstance(one, torch.Tensor)]
+    if plan.computed is None or plan.written or plan.view or not given or not all(map(_is_exact, given)):
+        return function(*args, **kwargs)
+    named = {key: _array(one) for key, one in kwargs.items() if key not in NOT_OURS}
+    with np.errstate(all="ignore"):
+        return apart.exactly(plan.computed, function(*args, **kwargs), [_array(one) for one in args], named)
+
+
+def _is_exact(tensor: torch.Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex())
 
 
 def _has_doubles(args: Any, kwargs: dict[str, Any]) -> bool:

@@ -149,6 +149,16 @@ def _empty(*size: Any, **named: Any) -> torch.Tensor:
     return torch.zeros(*size, **named)
 
 
+def _vander(x: torch.Tensor, N: int | None = None, increasing: bool = False) -> torch.Tensor:
+    """By the definition: torch's C++ writes the powers into memory that it makes itself."""
+    if x.dtype is not torch.float64:
+        return torch.vander(x, N, increasing)
+    size = x.shape[-1] if N is None else N
+    rising = [x.unsqueeze(-1).pow(power) for power in range(size)]
+    made = torch.cat(rising, -1) if rising else x.unsqueeze(-1)[..., :0]
+    return made if increasing else made.flip(-1)
+
+
 WHOLE: dict[Any, Callable[..., Any]] = {
     **WINDOWS,
     functional.scaled_dot_product_attention: _attention,
@@ -157,6 +167,7 @@ WHOLE: dict[Any, Callable[..., Any]] = {
     functional.poisson_nll_loss: _poisson_nll_loss,
     functional.grid_sample: _grid_sample,
     torch.empty: _empty,
+    torch.vander: _vander,
     torch.grid_sampler: _grid_sampler,
     torch.grid_sampler_2d: _grid_sampler,
 }

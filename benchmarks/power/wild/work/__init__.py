@@ -1,0 +1,1 @@
+"""The half that is worked with: open it, run it, mend the tool for it."""
