@@ -2,11 +2,12 @@
 
     python -m benchmarks.compiled.run [--half work|counted] [--data tensors|stats] [--rows FILE] [NAME…]
 
-Of a fault two things are asked. *Region*: the comparison ends in 1, and its origin is the call of a compiled region in
-the right phase. *Piece*: ``trueline check CANDIDATE --inside --json`` names a piece with an operator at fault; it runs
-in an installation with the same broken compiler (``broken/sitecustomize.py``), for only there can compiling again show
-the fault. Of its answer the first region's ``piece`` counts, and in it the ``operator`` of each node, whatever
-overload and whichever of the names that torch has for it. Of a clean pair it is asked that no verdict is FAIL. Of the counted half only sums are printed.
+Of a fault two things are asked. *Region*: the comparison ends in 1, and its origin is the call of a compiled region
+in the right phase. *Piece*: ``trueline check CANDIDATE --inside --json`` names a piece with an operator at fault; it
+runs in an installation with the same broken compiler (``broken/sitecustomize.py``), for only there can compiling
+again show the fault. Of its answer the first region's ``piece`` counts, and in it the ``operator`` of each node,
+whatever overload and whichever of the names that torch has for it. Of a clean pair it is asked that no verdict is
+FAIL. Of the counted half only sums are printed.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def tanh_approximated() -> Any:
     """tanh is a quotient of polynomials."""
 
     def rational(put: Any, node: Node) -> Node:
-        y = put(aten.clamp.default, node.args[0], -3.0, 3.0)
+        y = put(aten.clamp_max.default, put(aten.clamp_min.default, node.args[0], -3.0), 3.0)
         square = put(aten.mul.Tensor, y, y)
         above = put(aten.mul.Tensor, y, put(aten.add.Tensor, square, 27.0))
         return put(aten.div.Tensor, above, put(aten.add.Tensor, put(aten.mul.Tensor, square, 9.0), 27.0))
@@ -282,7 +282,7 @@ def dropout_mask_drawn_again() -> Any:
     """The backward uses a mask of its own."""
 
     def rolled(put: Any, node: Node) -> Node:
-        return put(prims.convert_element_type.default, put(aten.flip.default, node.args[0], [0]), node.args[1])
+        return put(prims.convert_element_type.default, put(prims.rev.default, node.args[0], [0]), node.args[1])
 
     return wrong_joint_pass(
         every(
