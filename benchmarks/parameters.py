@@ -15,6 +15,7 @@ import os
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from trueline.cases import Case, Target
@@ -49,6 +50,7 @@ IDLE: dict[str, str] = {
 def idle_arguments(api: str) -> list[str]:
     """The arguments of an operator that change the result of no case, found in a process of its own: some kernels do
     not survive arguments that they should refuse. Where that happens before anything is told, there are none."""
+    _get_ready()
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -66,6 +68,13 @@ def idle_arguments(api: str) -> list[str]:
         found = stream.read().split()
     os.waitpid(child, 0)
     return found
+
+
+@cache
+def _get_ready() -> None:
+    """What every process would import for itself is imported before there are any. No backward is run: torch's threads
+    for it do not outlive a fork."""
+    _run(replace(catalogue_cases("torch.add")[0], backward=False))
 
 
 def _idle_arguments(api: str) -> Iterator[str]:

@@ -157,8 +157,8 @@ class ArrayOut:
     """One tensor that executing a Case gave. ``bits`` is None where there should be one and is none; ``note`` says
     why. ``strides`` are in elements. ``device`` is empty for a plain number, which is given as an array without
     dimensions. ``alias`` is the path of the argument that it is, changed, the very same tensor, as in-place calls
-    return it; ``view`` that of an argument whose memory it shares. ``tracked`` says that autograd follows it. Of a wide gold ``low`` is what must be added to
-    ``bits``."""
+    return it; ``view`` that of an argument whose memory it shares. ``tracked`` says that autograd follows it. Of a wide
+    gold ``low`` is what must be added to ``bits``."""
 
     bits: Bits | None
     dtype: str
@@ -174,8 +174,8 @@ class ArrayOut:
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """What a call did beside its results: whether it ``draws`` (or seeds) the framework's random numbers, and whether it
-    ``switches`` gradients on or off for whoever comes next."""
+    """What a call did beside its results: whether it ``draws`` (or seeds) the framework's random numbers, and whether
+    it ``switches`` gradients on or off for whoever comes next."""
 
     draws: bool = False
     switches: bool = False
@@ -201,7 +201,8 @@ class Executed:
     to; ``backward`` is how the backward ended, None where there was none. ``arrived`` are the gradients that were fed
     at the outputs, drawn ones among them, as they were fed. ``working`` is the coarsest floating dtype in which the
     call worked; empty where there was none. ``tensor_float`` is the switch (``cudnn``, ``matmul``) by which the device
-    was allowed to round float32 to TF32 in this call; empty where it was not. ``conduct`` is None where nobody looked."""
+    was allowed to round float32 to TF32 in this call; empty where it was not. ``conduct`` is None where nobody
+    looked."""
 
     outcome: Outcome
     outputs: Mapping[str, ArrayOut] = field(default_factory=dict)

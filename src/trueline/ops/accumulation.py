@@ -176,8 +176,8 @@ _SINGLE_DIGITS = 24
 _TWO_PASSES = frozenset("var std var_mean std_mean".split())
 """What the first sum lost is lost in each term of the second."""
 _SUMS_AGAIN = frozenset(
-    "prod cumprod var std var_mean std_mean norm logsumexp softmax log_softmax layer_norm rms_norm group_norm batch_norm "
-    "instance_norm".split()
+    "prod cumprod var std var_mean std_mean norm logsumexp softmax log_softmax layer_norm rms_norm group_norm "
+    "batch_norm instance_norm".split()
 )
 """The gradient of each element has the sums of the forward in it, or sums of its own over the same elements."""
 _LANES = 8
@@ -194,10 +194,10 @@ _TRANSFORMED = frozenset("conv conv_transpose1d conv_transpose2d conv_transpose3
 
 
 def norm_counts(api: str, digits: int, *, gradient: bool) -> float:
-    """The share of a result's root mean square below which its elements are known no better than at that size; 0.0 where
-    each is known by itself. What is computed through a transform (Winograd's, Fourier's) is off by roundings of the
-    whole. Where a mean is subtracted, the mean has been rounded, also for those elements that are next to it. Narrow
-    types are computed in float32, whose roundings of the whole are far below their own."""
+    """The share of a result's root mean square below which its elements are known no better than at that size; 0.0
+    where each is known by itself. A transform (Winograd's, Fourier's) is off by roundings of the whole. Where a mean
+    is subtracted, the mean has been rounded, also for those elements that are next to it. Narrow types are computed
+    in float32, whose roundings of the whole are far below their own."""
     name = canonical(api)
     if digits < _SINGLE_DIGITS:
         return 0.0

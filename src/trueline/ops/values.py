@@ -329,7 +329,8 @@ def _bears(name: str, kind: DType) -> bool:
 
 def differs_in_draw(api: str, domain: str, dtype: str, draw: int) -> bool:
     """Whether a draw has other kinds of values than the plain one."""
-    if kind_of_draw(draw) == "special" and (dtype_named(dtype).is_exact or not _bears(canonical(api), dtype_named(dtype))):
+    kind = dtype_named(dtype)
+    if kind_of_draw(draw) == "special" and (kind.is_exact or not _bears(canonical(api), kind)):
         return False
     return kind_of_draw(draw) != "plain" and values_for(api, domain, dtype, draw) is not None
 

@@ -24,17 +24,19 @@ from trueline.replay.inputs import inputs_for
 Arrays = Mapping[str, ArrayOut]
 
 STALE = 0.05
-"""Of the size of a result. Narrow types round by a hundredth of it at most; what belongs to other values is off by about
-as much as it is large."""
+"""Of the size of a result. Narrow types round by a hundredth of it at most; what belongs to other values is off by
+about as much as it is large."""
 LUCK = 16.0
 """Times the error of the first call that the others may have: their values are of the same kind."""
-_ONE_IN = 8
+_ONE_IN = 32
 """Of a framework's own kernels one case in so many is called again; of somebody's own all."""
 _MOST_ELEMENTS = 1 << 20
 _OTHER_SEED = 0x5EED
 
 
-def state_evidence(case: Case, target: Target, machine: Executor, inputs: Inputs, honest: Executed) -> Iterator[Evidence]:
+def state_evidence(
+    case: Case, target: Target, machine: Executor, inputs: Inputs, honest: Executed
+) -> Iterator[Evidence]:
     """Evidence of what a candidate kept; nothing where nothing was."""
     again = _again(case, target, machine, inputs)
     if again is None:
@@ -135,7 +137,7 @@ def _distance(found: ArrayOut | None, wanted: ArrayOut) -> float:
         return 0.0
     if dtype_named(wanted.dtype).is_exact:
         return float(np.mean(found.bits != wanted.bits))
-    ours, theirs = (numbers(ArrayIn(one.bits, one.dtype)) for one in (found, wanted))
+    ours, theirs = numbers(ArrayIn(found.bits, found.dtype)), numbers(ArrayIn(wanted.bits, wanted.dtype))
     finite = np.isfinite(ours) & np.isfinite(theirs)
     odd = ~finite & ~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
     if not finite.any():

@@ -57,7 +57,8 @@ class Executions:
     candidate is not right beyond doubt without them, and None where there is no gold. ``nudged`` executes honestly what
     was given neighbouring inputs; it is asked where the honest implementation itself is in doubt, and None where
     several ways vouch for each other or no input could be moved. ``again`` calls the candidate again and says what it
-    kept."""
+    kept. ``apart`` says that the honest implementation shares its kernels with the candidate, and the gold does
+    not."""
 
     inputs: Inputs
     candidate: Executed
@@ -69,6 +70,7 @@ class Executions:
     moved: Callable[[Gradients], tuple[Executed, ...]] | None = None
     nudged: Callable[[], tuple[Executed, ...]] | None = None
     again: Callable[[], Iterable[Evidence]] = tuple
+    apart: bool = False
 
     def perturbed(self, gradients: Gradients = ALL) -> tuple[Executed, ...]:
         """The golds of moved inputs, made where nobody has asked for them before."""
@@ -153,7 +155,8 @@ def execute_case(
         moved = cache(_Moved(case, inputs, judge, working, mode, _changed(honest), options).golds)
     doubtful = not ways and any(not dtype_named(a.dtype).is_exact for a in inputs.tensors.values())
     again = partial(_nudged, case, inputs, judge, _changed(honest)) if doubtful else None
-    return Executions(inputs, candidate, honest, gold, target.device, wide, crossed, moved, again, kept)
+    found = Executions(inputs, candidate, honest, gold, target.device, wide, crossed, moved, again, kept)
+    return replace(found, apart=mode == "apart")
 
 
 def _both(

@@ -46,8 +46,8 @@ _SEEDS = 2**63 - 1
 class Job:
     """How a Case is run: the function, where, and in which arithmetic. ``foreign`` says that the function is not
     torch's own, so that nothing is known of what it does to its arguments; ``way`` is the mode of another honest way
-    than torch's, and ``target`` the device of the Target, whose defaults hold for all. ``apart`` says that longdouble is
-there for another implementation, not for its digits."""
+    than torch's, and ``target`` the device of the Target, whose defaults hold for all. ``apart`` says that longdouble
+    is there for another implementation, not for its digits."""
 
     function: Callable[..., Any]
     setting: Setting

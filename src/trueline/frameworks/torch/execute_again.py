@@ -15,6 +15,7 @@ import torch
 
 from trueline.frameworks.base import Again, ArrayIn, ArrayOut
 from trueline.frameworks.torch import arrays
+from trueline.frameworks.torch.rebuild import tensor_of
 from trueline.frameworks.values import packed
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ Arrays = Mapping[str, ArrayOut]
 
 
 def called_again(execution: TorchExecution, other: Mapping[str, ArrayIn]) -> Again | None:
-    """The call of an execution, made three times; None where other values cannot be written where the first ones lie."""
+    """The call of an execution, made three times; None where other values cannot be written where the first lie."""
     with warnings.catch_warnings(), execution.arithmetic():
         warnings.simplefilter("ignore")
         args, kwargs = execution.arguments()
@@ -52,7 +53,7 @@ def _write(given: Mapping[str, torch.Tensor], other: Mapping[str, ArrayIn]) -> N
     """In place, as an optimizer or a loader of batches would: versions are counted."""
     with torch.no_grad():
         for path, value in given.items():
-            value.copy_(arrays.tensor_of(other[path].bits, other[path].dtype))
+            value.copy_(tensor_of(other[path].bits, other[path].dtype))
 
 
 def _read(results: Mapping[str, Any]) -> dict[str, ArrayOut]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _FRAMES_AROUND = FRAMES + 1
-"""How many frames lie between what hears of a module and its caller: those of a splice, torch's ``_wrapped_call_impl``."""
+"""Frames between what hears of a module and its caller: those of a splice, and torch's ``_wrapped_call_impl``."""
 
 
 class ModuleWatch:

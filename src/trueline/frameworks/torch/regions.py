@@ -87,7 +87,7 @@ def whole_backward() -> list[types.FunctionType]:
 
 
 def rules() -> list[types.FunctionType]:
-    """The function, written in Python, by which torch looks for an operator's rule for a dispatch mode, if it has one."""
+    """The function by which torch looks for an operator's rule for a dispatch mode; older versions have none."""
     return _functions("torch._library.simple_registry", ("find_torch_dispatch_rule",))
 
 

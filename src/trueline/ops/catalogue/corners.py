@@ -88,6 +88,7 @@ OPTIONS: list[Row] = [
     forward("torch.argsort", T(4, 40, of="normal ties(4)"), dim=1, descending=True, stable=True),
     op("torch.sort", T(4, 40, of="normal ties(4)"), dim=1, descending=True, stable=True),
     op("torch.sort", T(4, 40, of="normal nan(0.1)"), dim=1),
+    op("torch.sort", T(40, of="normal nan(0.1)")),
     op("torch.sort", T(4, 40, of="normal nan(0.1)"), dim=1, descending=True),
     forward("torch.bitwise_right_shift", I(6, 11, of="normal"), I(11, of="index(5)")),
     forward("torch.Tensor.__rshift__", I(6, 11, of="normal"), I(11, of="index(5)")),
@@ -113,6 +114,17 @@ OPTIONS: list[Row] = [
     op(f"{_F}.scaled_dot_product_attention", T(2, 3, 5, 8), T(2, 3, 9, 8), T(2, 3, 9, 6), scale=0.3),
     *[forward(f"{_F}.max_unpool2d", T(1, 2, 3, 3), I(1, 2, 3, 3, of="plane_distinct(36, 2)"), 2, 2, 0, [6, 6])],
     *[forward(f"{_F}.max_unpool2d", T(1, 2, 3, 3), I(1, 2, 3, 3, of="plane_distinct(49, 2)"), 2, 2, 0, [7, 7])],
+    *[row for name in ("index_add", "index_copy") for api in (f"torch.{name}", f"torch.Tensor.{name}",
+      f"torch.Tensor.{name}_") for row in each(api, T(5, 7), 1, I(3, of="distinct(7)"), T(5, 3))],
+    *[row for api in ("torch.index_fill", "torch.Tensor.index_fill", "torch.Tensor.index_fill_")
+      for row in each(api, T(5, 7), 1, I(3, of="distinct(7)"), 2.5)],
+    *each("torch.Tensor.flip torch.flip", T(5, 7), [1]),
+    *without_backward(each("torch.Tensor.argsort", T(4, 40, of="normal ties(4)"), dim=1, stable=True)),
+    *[forward("torch.bucketize", T(40, of="halves", grad=False), T(7, of="steps", grad=False), right=right)
+      for right in (False, True)],
+    *[forward("torch.isclose", T(6, 11, of="uniform(1, 1.1)"), T(6, 11, of="uniform(1, 1.1)"), **words)
+      for words in ({"rtol": 0.03, "atol": 0.0}, {"rtol": 0.0, "atol": 0.05})],
+    forward("torch.isclose", T(6, 11, of="normal nan"), T(6, 11, of="normal nan"), equal_nan=True),
     op("torch.transpose", T(3, 4, 5), -1, -3),
     *each("torch.sum torch.amax torch.cumsum torch.softmax", T(3, 4, 5), dim=-2),
     op("torch.cat", [T(3, 4, 2), T(3, 4, 5)], dim=-1),

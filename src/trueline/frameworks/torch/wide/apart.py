@@ -73,7 +73,7 @@ def exactly(computed: Entry, made: Any, given: Sequence[Any], named: dict[str, A
         return made
     try:
         result = computed(*given, **named)
-    except (TypeError, ValueError, IndexError, NotImplementedError):  # an entry that was written for numbers with digits
+    except (TypeError, ValueError, IndexError, NotImplementedError):  # an entry for numbers with digits alone
         return made
     results = [np.asarray(one) for one in (result if isinstance(result, list | tuple) else [result])]
     if len(results) != len(outputs) or not all(map(_is_like, results, outputs)):

@@ -286,3 +286,19 @@ def to_copy(self: Array, dtype: Any = None) -> Any:
         return torch.from_numpy(cast(self, torch.complex128 if dtype.is_complex else torch.float64).astype(
             np.complex128 if dtype.is_complex else np.float64)).to(dtype)  # fmt: skip
     return cast(self, dtype).copy()
+
+
+enter_all(
+    {
+        "bitwise_and": np.bitwise_and,
+        "bitwise_or": np.bitwise_or,
+        "bitwise_xor": np.bitwise_xor,
+        "bitwise_not": np.invert,
+        "gcd": np.gcd,
+        "lcm": np.lcm,
+        "bitwise_left_shift": np.left_shift,
+        "bitwise_right_shift": np.right_shift,
+        "__lshift__": np.left_shift,
+        "__rshift__": np.right_shift,
+    }
+)

@@ -149,7 +149,7 @@ def _empty(*size: Any, **named: Any) -> torch.Tensor:
     return torch.zeros(*size, **named)
 
 
-def _vander(x: torch.Tensor, N: int | None = None, increasing: bool = False) -> torch.Tensor:  # noqa: N803
+def _vander(x: torch.Tensor, N: int | None = None, increasing: bool = False) -> torch.Tensor:
     """By the definition: torch's C++ writes the powers into memory that it makes itself."""
     if x.dtype is not torch.float64:
         return torch.vander(x, N, increasing)
