@@ -119,7 +119,9 @@ def measure(
         return Evidence(part, path, kind.name, candidate.shape, note=text, exact=kind.is_exact, numbers=kept)
     if honest is not None and honest.shape != candidate.shape:
         honest = None
-    sides = _Sides(candidate, honest, gold, kind, excused, roundings, terms, nudged, scale=scale, normwise=normwise, fed=scale)
+    sides = _Sides(
+        candidate, honest, gold, kind, excused, roundings, terms, nudged, scale=scale, normwise=normwise, fed=scale
+    )
     sides.compare()
     if predecessors:
         kept.update(_of_others(sides))

@@ -79,7 +79,7 @@ class TorchLightWatcher(Taping):
         self.watch.new_step(0, self._rotation)
         self._began = time.process_time()
         self._open()
-        self._share.measure()
+        self._share.measure(self._mode)
         self._begin_tape()
 
     def stop(self) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from trueline.frameworks.light import LooksArray, Sink, is_bad
-from trueline.frameworks.torch.unseen import Unseen
+from trueline.frameworks.torch.unseen import Alone, Unseen
 
 FIRST = 3
 """So many steps are on the tape before any is left out."""
@@ -45,14 +45,18 @@ class Share:
         self._alert = 0
         self._usual = math.nan
 
-    def measure(self) -> None:
-        """Times what it takes to ask our mode, which is on."""
+    def measure(self, mode: Any) -> None:
+        """Times what it takes to ask our mode; the program's own modes, which would be asked as well, hear nothing."""
         with Unseen():
             one = torch.zeros(())
-        asked = _seconds(one.dim)
-        with torch._C.DisableTorchFunction():
-            alone = _seconds(one.dim)
-        self.dispatch = max(0.0, asked - alone)
+        with Alone():
+            not_asked = _seconds(one.dim)
+            torch._C._push_on_torch_function_stack(mode)
+            try:
+                asked = _seconds(one.dim)
+            finally:
+                torch._C._pop_torch_function_stack()
+        self.dispatch = max(0.0, asked - not_asked)
 
     def ended(self, calls: int, spent: int, seconds: float) -> None:
         """A step that was on the tape has ended: so many calls, which took us so many nanoseconds."""
