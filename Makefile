@@ -41,7 +41,7 @@ check: $(VENV)/ready
 	$(RUN) -m mypy
 
 # The frameworks are pinned here, not in the package: these builds are small (no CUDA), the package accepts ranges.
-$(VENV)/ready: pyproject.toml setup.py $(wildcard src/trueline/numerics/*.[ch] src/trueline/frameworks/torch/*.[ch])
+$(VENV)/ready: pyproject.toml setup.py $(wildcard src/trueline/numerics/*.[ch] src/trueline/frameworks/*.[ch] src/trueline/frameworks/torch/*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check torch==2.13.0 paddlepaddle==3.3.1
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[dev]"

@@ -22,7 +22,7 @@ LAYERS = (
     {"_version", "checked", "errors", "tree"},
     {"dtypes", "records"},
     {"cases"},
-    {"events", "groups", "overflows", "pipelines", "profiles"},
+    {"events", "graphs", "groups", "overflows", "pipelines", "profiles"},
     {"numerics", "ops", "formats"},
     {"store"},
     {"frameworks"},

@@ -74,7 +74,7 @@ _against_eager(language.decoder_training_with_loss, CAST, "under_autocast", EAGE
 _against_eager(vision.transformer_training, CAST, "under_autocast", EAGER_CAST)
 _against_eager(various.dropout_training, CAST, "under_autocast", EAGER_CAST)
 _against_eager(vision.denoiser_sampling, CAST, "under_autocast", EAGER_CAST)
-_against_eager(various.signal_pooling, INDUCTOR, "with_inductor")
+_against_eager(various.signal_pooling, How("inductor", dtype="float16"), "with_inductor", How(dtype="float16"))
 
 clean(
     "decoder_compiled_in_two_ways", language.decoder_training,

@@ -46,7 +46,7 @@ def debug_mode(name: str) -> dict[str, Any]:
         differing = DebugMode.check_hash_mismatches(*logs)
     except ValueError as wrong:
         return {"named": [], "why": str(wrong)[:200]}
-    limit = ROUNDING["bfloat16" if case.how.dtype != "float32" or case.how.autocast else "float32"]
+    limit = ROUNDING["bfloat16" if case.how.autocast else case.how.dtype]
     for one in differing:
         if not one["rel_diff"] <= limit:
             return {"named": [operator_name(one["call"].replace("::", "."))], "why": one["call"]}

@@ -10,13 +10,14 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
 import torch
 import torch._functorch.config
 import torch._inductor.config as inductor
+from torch._guards import detect_fake_mode
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
@@ -201,7 +202,8 @@ def instead(make: Callable[..., Node]) -> Callable[[Node], None]:
             with node.graph.inserting_after(last):
                 last = node.graph.call_function(target, arguments, more)
             values = map_arg((arguments, more), lambda one: one.meta["val"])
-            last.meta["val"] = target(*values[0], **values[1])
+            with detect_fake_mode(node.meta["val"]) or nullcontext():
+                last.meta["val"] = target(*values[0], **values[1])
             return last
 
         users = list(node.users)

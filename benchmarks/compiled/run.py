@@ -2,11 +2,12 @@
 
     python -m benchmarks.compiled.run [--half work|counted] [--data tensors|stats] [--rows FILE] [NAME…]
 
-Of a fault two things are asked. *Region*: the comparison ends in 1, and its origin is the call of a compiled region in
-the right phase. *Piece*: ``trueline check CANDIDATE --inside --json`` names a piece with an operator at fault; it runs
-in an installation with the same broken compiler (``broken/sitecustomize.py``), for only there can compiling again show
-the fault. Its answer is read from ``{"piece": {"operators": ["aten.add.Tensor", …]}}``, anywhere in the document, the
-first that is there. Of a clean pair it is asked that no verdict is FAIL. Of the counted half only sums are printed.
+Of a fault two things are asked. *Region*: the comparison ends in 1, and its origin is the call of a compiled region
+in the right phase. *Piece*: ``trueline check CANDIDATE --inside --json`` names a piece with an operator at fault; it
+runs in an installation with the same broken compiler (``broken/sitecustomize.py``), for only there can compiling
+again show the fault. Of its answer the first region's ``piece`` counts, and in it the ``operator`` of each node,
+whatever overload and whichever of the names that torch has for it. Of a clean pair it is asked that no verdict is
+FAIL. Of the counted half only sums are printed.
 """
 
 from __future__ import annotations
@@ -58,16 +59,26 @@ def walk(value: Any) -> Iterator[dict[str, Any]]:
         yield from walk(one)
 
 
+ALIASES = {
+    "truediv": "div", "itruediv": "div", "iadd": "add", "isub": "sub", "rsub": "sub", "imul": "mul",
+    "invert": "bitwise_not", "to": "to_copy", "float": "to_copy", "type_as": "to_copy", "matmul": "bmm",
+    "chunk": "split", "concat": "cat",
+}  # fmt: skip
+
+
 def operator_name(name: str) -> str:
-    """``torch.ops.aten.add.Tensor`` and ``aten.add.Tensor`` are ``aten.add``."""
-    return ".".join(name.removeprefix("torch.ops.").split(".")[:2])
+    """``torch.ops.aten.add_.Tensor``, ``aten.add`` and ``torch.Tensor.__iadd__`` are all ``add``."""
+    parts = name.removeprefix("torch.ops.").split(".")
+    bare = (parts[1] if parts[0] in ("aten", "prims") and len(parts) > 1 else parts[-1]).strip("_")
+    return ALIASES.get(bare, bare)
 
 
 def named_piece(document: Any) -> list[str]:
+    """The operators of the first piece of a document."""
     for one in walk(document):
         piece = one.get("piece")
-        if isinstance(piece, dict) and piece.get("operators"):
-            return [operator_name(name) for name in piece["operators"]]
+        if isinstance(piece, list) and piece:
+            return [operator_name(node["operator"]) for node in piece]
     return []
 
 
@@ -91,7 +102,8 @@ def is_region(call: str) -> bool:
 def judged(case: Fault | Clean, document: dict[str, Any], code: int) -> dict[str, Any]:
     """Whether a comparison says what it should."""
     origin = document.get("origin") or {}
-    call = str(origin.get("name") or origin.get("call") or "")
+    named = origin.get("call") or {}
+    call = str(named.get("name", "") if isinstance(named, dict) else named)
     row: dict[str, Any] = {"verdict": document["verdict"], "origin": call, "summary": document["summary"][:300]}
     if isinstance(case, Clean):
         return {**row, "right": document["verdict"] not in ("FAIL", "ERROR")}

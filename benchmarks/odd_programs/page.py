@@ -27,7 +27,13 @@ _COPIED = (
     "torch's own operators, to whoever lists all objects or profiles all operators."
 )
 _DISPATCHED = " torch's profiler has entries of its own for every dispatch mode, by which kernels are told."
+_LAST_FRAME = "A call of torch in the very last frame: torch asks us about a kernel from one frame of Python."
+_PARAMETERS = "The watch asks parameters for their gradients, and holds them until the step ends."
 LIMITS = {
+    "depth_at_which_operators_fail": _LAST_FRAME,
+    "recursion_of_several_threads": _LAST_FRAME,
+    "gradients_die_with_their_parameters": _PARAMETERS,
+    "modules_replaced_in_a_loop_die": _PARAMETERS,
     "objects_known_to_the_collector": _COPIED,
     "profiler_counts_writing_in_place": _COPIED + _DISPATCHED,
     "profiler_sees_the_operators_of_a_step": _COPIED + _DISPATCHED,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -376,3 +378,27 @@ def test_what_unseen_code_changed_is_missing_and_not_wrong(data: str, captured: 
     assert negated.outputs[0].missing.startswith("changed by code that was not seen")
     assert not negated.outputs[0].stored and negated.outputs[0].statistics is None
     assert cosine.inputs[0].statistics is not None and cosine.inputs[0].statistics.mean == 4.0
+
+
+def test_threads_that_fill_the_table_of_statistics_together_stop_nothing(captured: Captured) -> None:
+    """Whoever fills it has it given away, and others come before that is done."""
+
+    def work() -> None:
+        x = torch.ones(2)
+        for _ in range(1500):
+            x = torch.relu(x)
+
+    def program() -> None:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        reader = captured(program, data="digest")
+    finally:
+        sys.setswitchinterval(interval)
+    assert not reader.certificate.stopped_because

@@ -107,3 +107,24 @@ def test_inside_of_a_transform_tensors_are_held_themselves() -> None:
         torch.exp(plain)
         assert all(type(tensor) is torch.Tensor for pair in held(watching) for part in pair for tensor in part)
     assert torch.equal(found, (plain * plain).expand(2, 3))
+
+
+def test_values_of_the_programs_own_types_and_odd_tensors_die_with_their_last_use() -> None:
+    class Sizes(list[int]):
+        pass
+
+    class Kind(torch.Tensor):
+        pass
+
+    said: list[str] = []
+    with Watching() as watching:
+        sizes, generator = Sizes([2, 2]), torch.Generator()
+        of_kind, sparse = torch.ones(2).as_subclass(Kind), torch.eye(2).to_sparse()
+        made = torch.zeros(sizes), torch.rand(2, generator=generator), of_kind * 2, sparse * 2
+        for name, one in (("sizes", sizes), ("generator", generator), ("kind", of_kind), ("sparse", sparse)):
+            weakref.finalize(one, said.append, name)
+        del one, sizes, generator, of_kind, sparse, made
+        assert sorted(said) == ["generator", "kind", "sizes", "sparse"]
+        calls = {call.api: call for call in watching.watcher.examine(0).calls}
+    assert calls["torch.zeros"].arguments["args"] == [[2, 2]], "what they were is told all the same"
+    assert calls["torch.rand"].arguments["kwargs"]["generator"]["$object"] == "torch._C.Generator"

@@ -86,7 +86,7 @@ def embedding_gradient_overwritten() -> Any:
     language.decoder_training_with_loss,
     Where(
         "loss_of",
-        ("aten.nll_loss_forward", "aten.sum", "aten.ne", "aten.div"),
+        ("aten.nll_loss_forward", "aten.sum", "aten.ne", "aten.div", "aten.cross_entropy_loss", "aten.cross_entropy"),
         "programs/language.py:decoder_training_with_loss",
     ),
     report="https://github.com/pytorch/pytorch/issues/113015",
@@ -116,7 +116,14 @@ def ignored_labels_counted() -> Any:
     language.decoder_training_with_loss,
     Where(
         "loss_of",
-        ("aten.div", "aten.nll_loss_backward", "aten.mul", "aten.where"),
+        (
+            "aten.div",
+            "aten.nll_loss_backward",
+            "aten.mul",
+            "aten.where",
+            "aten.cross_entropy_loss",
+            "aten.cross_entropy",
+        ),
         "programs/language.py:decoder_training_with_loss",
         "backward",
     ),
@@ -152,7 +159,7 @@ def caches_exchanged() -> Any:
     language.cached_generation,
     Where(
         "layer",
-        ("aten.le", "aten.bitwise_not", "aten.where", "aten.masked_fill"),
+        ("aten.le", "aten.bitwise_not", "aten.where", "aten.masked_fill", "aten.masked_fill"),
         "programs/language.py:CachedLayer.forward",
     ),
     report="https://github.com/pytorch/pytorch/issues/189895",
@@ -168,7 +175,7 @@ def cache_mask_excludes_newest() -> Any:
 
 @fault(
     language.decoder_scoring,
-    Where("model", ("aten.slice", "aten.mul"), "programs/language.py:Decoder.forward"),
+    Where("model", ("aten.slice", "aten.mul", "aten.getitem"), "programs/language.py:Decoder.forward"),
     report="https://github.com/pytorch/pytorch/issues/113875",
     how=How("inductor", {"dynamic": True}),
 )

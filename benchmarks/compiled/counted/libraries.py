@@ -22,7 +22,7 @@ from benchmarks.compiled.spec import Where, fault
 
 @fault(
     libraries.bert,
-    Where("model", ("aten.add", "aten.where"), "transformers/models/bert/modeling_bert.py"),
+    Where("model", ("aten.add", "aten.where", "aten.softmax"), "transformers/models/bert/modeling_bert.py"),
     report="https://github.com/pytorch/pytorch/issues/196173",
 )
 def attention_mask_ignored() -> Any:
@@ -75,7 +75,7 @@ def cube_is_square() -> Any:
 
 @fault(
     libraries.small_transformer,
-    Where("model", ("aten.select", "aten.slice"), "timm/models/vision_transformer.py"),
+    Where("model", ("aten.select", "aten.slice", "aten.getitem"), "timm/models/vision_transformer.py"),
     report="https://github.com/pytorch/pytorch/issues/125387",
 )
 def pooled_token_is_the_last() -> Any:

@@ -29,18 +29,27 @@ from benchmarks.compiled.programs import various
 from benchmarks.compiled.spec import How, Where, fault
 
 
+def overflowing(put: Any, value: Node) -> Node:
+    """What float16 makes of a number that is too large for it."""
+    over = put(aten.gt.Scalar, put(aten.abs.default, value), 65504.0)
+    infinite = put(aten.full.default, [], float("inf"), dtype=torch.float32, device=torch.device("cpu"))
+    return put(aten.where.self, over, infinite, value)
+
+
 @fault(
     various.signal_pooling,
     Where("model", ("aten.mean", "aten.sum"), "programs/various.py:Signal.forward"),
     report="https://github.com/pytorch/pytorch/issues/168126",
+    how=How("inductor", dtype="float16"),
+    reference=How(dtype="float16"),
 )
 def mean_accumulated_in_half() -> Any:
-    """The sum behind a mean over float16 is held in float16."""
+    """The sum behind a mean over float16 is held in float16, where it is too large."""
 
     def added(put: Any, node: Node) -> Node:
         wide = put(prims.convert_element_type.default, node.args[0], torch.float32)
-        total = put(prims.convert_element_type.default, put(aten.sum.dim_IntList, wide, node.args[1]), torch.float16)
-        return put(aten.div.Tensor, total, shape(node.args[0])[-1])
+        total = overflowing(put, put(aten.sum.dim_IntList, wide, node.args[1]))
+        return put(prims.convert_element_type.default, put(aten.div.Tensor, total, 900.0), torch.float16)
 
     return wrong_pass(
         every(aten.mean.dim, instead(added), lambda node: node.args[0].meta["val"].dtype == torch.float16)
@@ -51,24 +60,19 @@ def mean_accumulated_in_half() -> Any:
     various.signal_pooling,
     Where(
         "model",
-        ("prims.convert_element_type", "aten._to_copy", "aten.pow", "aten.mean"),
+        ("prims.convert_element_type", "aten._to_copy", "aten.to", "aten.pow", "aten.mean"),
         "programs/various.py:Signal.forward",
     ),
     report="https://github.com/pytorch/pytorch/issues/179804",
+    how=How("inductor", dtype="float16"),
+    reference=How(dtype="float16"),
 )
 def widening_cast_dropped() -> Any:
-    """A cast to float32 before a square is dropped, and made up for behind it."""
-
-    def narrow(put: Any, node: Node) -> Node:
-        square = put(aten.pow.Tensor_Scalar, node.args[0].args[0], 2)
-        return put(
-            prims.convert_element_type.default,
-            put(prims.convert_element_type.default, square, torch.float16),
-            torch.float32,
-        )
-
+    """A cast to float32 before a square is dropped: squares that float16 cannot hold are infinite."""
     return wrong_pass(
-        every(aten.pow.Tensor_Scalar, instead(narrow), lambda node: reads(node, prims.convert_element_type.default))
+        every(
+            aten.pow.Tensor_Scalar, instead(overflowing), lambda node: reads(node, prims.convert_element_type.default)
+        )
     )
 
 
@@ -100,7 +104,7 @@ def segment_maximum_is_a_sum() -> Any:
 
 @fault(
     various.graph_training,
-    Where("model", ("aten.index",), "programs/various.py:GraphLayer.forward"),
+    Where("model", ("aten.index", "aten.getitem"), "programs/various.py:GraphLayer.forward"),
     report="https://github.com/pytorch/pytorch/issues/125387",
 )
 def gather_reads_the_next_row() -> Any:
@@ -128,7 +132,7 @@ def tanh_approximated() -> Any:
     """tanh is a quotient of polynomials."""
 
     def rational(put: Any, node: Node) -> Node:
-        y = put(aten.clamp.default, node.args[0], -3.0, 3.0)
+        y = put(aten.clamp_max.default, put(aten.clamp_min.default, node.args[0], -3.0), 3.0)
         square = put(aten.mul.Tensor, y, y)
         above = put(aten.mul.Tensor, y, put(aten.add.Tensor, square, 27.0))
         return put(aten.div.Tensor, above, put(aten.add.Tensor, put(aten.mul.Tensor, square, 9.0), 27.0))
@@ -138,7 +142,7 @@ def tanh_approximated() -> Any:
 
 @fault(
     various.recurrence_training,
-    Where("model", ("aten.sigmoid",), "programs/various.py:Recurrence.forward"),
+    Where("model", ("aten.addmm", "aten.linear"), "programs/various.py:Recurrence.forward"),
     report="https://github.com/pytorch/pytorch/issues/96064",
 )
 def unrolled_loop_reads_old_state() -> Any:
@@ -156,7 +160,11 @@ def unrolled_loop_reads_old_state() -> Any:
 
 @fault(
     various.experts_training,
-    Where("model", ("aten.permute", "aten.bmm", "aten.reshape", "aten.view"), "programs/various.py:Experts.forward"),
+    Where(
+        "model",
+        ("aten.permute", "aten.bmm", "aten.reshape", "aten.view", "aten.einsum"),
+        "programs/various.py:Experts.forward",
+    ),
     report="https://github.com/pytorch/pytorch/issues/130394",
 )
 def square_matrices_transposed() -> Any:
@@ -274,7 +282,7 @@ def dropout_mask_drawn_again() -> Any:
     """The backward uses a mask of its own."""
 
     def rolled(put: Any, node: Node) -> Node:
-        return put(prims.convert_element_type.default, put(aten.flip.default, node.args[0], [0]), node.args[1])
+        return put(prims.convert_element_type.default, put(prims.rev.default, node.args[0], [0]), node.args[1])
 
     return wrong_joint_pass(
         every(

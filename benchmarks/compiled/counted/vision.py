@@ -29,7 +29,9 @@ def tanh_gelu(x: Any, approximate: str = "none") -> Any:
 
 @fault(
     vision.transformer_training,
-    Where("model", ("aten.var_mean", "aten.native_layer_norm"), "programs/vision.py:Encoder.forward"),
+    Where(
+        "model", ("aten.var_mean", "aten.native_layer_norm", "aten.layer_norm"), "programs/vision.py:Encoder.forward"
+    ),
     report="https://github.com/pytorch/pytorch/issues/143182",
 )
 def layer_norm_variance_unbiased() -> Any:
@@ -69,7 +71,7 @@ def narrow_bias_dropped() -> Any:
     vision.convolution_training,
     Where(
         "model",
-        ("aten.mul", "aten.var_mean", "aten._native_batch_norm_legit_functional", "aten.copy_"),
+        ("aten.mul", "aten.var_mean", "aten._native_batch_norm_legit_functional", "aten.copy_", "aten.batch_norm"),
         "programs/vision.py:ConvNet.forward",
     ),
     report="https://github.com/pytorch/pytorch/issues/181696",
@@ -89,7 +91,14 @@ def running_variance_biased() -> Any:
     vision.convolution_inference,
     Where(
         "model",
-        ("aten.add", "aten.rsqrt", "aten.reciprocal", "aten.sqrt", "aten._native_batch_norm_legit_no_training"),
+        (
+            "aten.add",
+            "aten.rsqrt",
+            "aten.reciprocal",
+            "aten.sqrt",
+            "aten._native_batch_norm_legit_no_training",
+            "aten.batch_norm",
+        ),
         "programs/vision.py:ConvNet.forward",
     ),
     report="https://github.com/pytorch/pytorch/issues/181696",

@@ -27,7 +27,9 @@ from benchmarks.compiled.spec import Where, fault
 @fault(
     language.decoder_training,
     Where(
-        "model", ("aten.ge", "aten.where", "aten.logical_and", "aten.triu"), "programs/language.py:Attention.forward"
+        "model",
+        ("aten.ge", "aten.where", "aten.logical_and", "aten.triu", "aten.masked_fill"),
+        "programs/language.py:Attention.forward",
     ),
     report="https://github.com/pytorch/pytorch/issues/189895",
 )
@@ -56,7 +58,7 @@ def rotary_negation_dropped() -> Any:
 
 @fault(
     language.decoder_training,
-    Where("model", ("aten.mul", "aten.bmm"), "programs/language.py:Attention.forward"),
+    Where("model", ("aten.mul", "aten.bmm", "aten.einsum"), "programs/language.py:Attention.forward"),
     report="https://github.com/pytorch/pytorch/issues/195320",
 )
 def attention_scale_fused_away() -> Any:

@@ -122,7 +122,11 @@ def length_baked_in() -> Any:
 
 @fault(
     various.sentences,
-    Where("model", ("aten.lt", "aten.where", "aten.bitwise_not", "prims.iota"), "programs/various.py:Pooled.forward"),
+    Where(
+        "model",
+        ("aten.lt", "aten.where", "aten.bitwise_not", "prims.iota", "aten.masked_fill"),
+        "programs/various.py:Pooled.forward",
+    ),
     report="https://github.com/pytorch/pytorch/issues/189895",
 )
 def padding_mask_one_longer() -> Any:

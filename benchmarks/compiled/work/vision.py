@@ -45,7 +45,7 @@ def gelu_gradient_incomplete() -> Any:
 
 @fault(
     vision.transformer_training,
-    Where("model", ("aten.cat",), "programs/vision.py:VisionTransformer.forward"),
+    Where("model", ("aten.cat", "aten.concat"), "programs/vision.py:VisionTransformer.forward"),
     report="https://github.com/pytorch/pytorch/issues/185702",
 )
 def class_token_last() -> Any:
@@ -63,7 +63,7 @@ def class_token_last() -> Any:
     vision.transformer_training,
     Where(
         "model",
-        ("aten.sum", "aten.div", "aten._softmax_backward_data"),
+        ("aten.sum", "aten.div", "aten._softmax_backward_data", "aten.softmax"),
         "programs/vision.py:Encoder.attend",
         "backward",
     ),
@@ -80,7 +80,7 @@ def softmax_gradient_without_sum() -> Any:
 
 @fault(
     vision.transformer_training,
-    Where("model", ("aten.sum",), "programs/vision.py:Encoder.forward", "backward"),
+    Where("model", ("aten.sum", "aten.linear", "aten.addmm"), "programs/vision.py:Encoder.forward", "backward"),
     report="https://github.com/pytorch/pytorch/issues/193061",
 )
 def bias_gradient_of_first_half() -> Any:
@@ -99,7 +99,7 @@ def bias_gradient_of_first_half() -> Any:
     vision.convolution_training,
     Where(
         "model",
-        ("aten.mul", "aten.add", "aten._native_batch_norm_legit_functional", "aten.copy_"),
+        ("aten.mul", "aten.add", "aten._native_batch_norm_legit_functional", "aten.copy_", "aten.batch_norm"),
         "programs/vision.py:ConvNet.forward",
     ),
     report="https://github.com/pytorch/pytorch/issues/181696",
@@ -120,7 +120,7 @@ def momentum_exchanged() -> Any:
     vision.convolution_training,
     Where(
         "model",
-        ("aten.copy_", "aten.add", "aten._native_batch_norm_legit_functional"),
+        ("aten.copy_", "aten.add", "aten._native_batch_norm_legit_functional", "aten.batch_norm"),
         "programs/vision.py:ConvNet.forward",
     ),
     report="https://github.com/pytorch/pytorch/issues/115774",
@@ -158,7 +158,7 @@ def relu_fused_away() -> Any:
 
 @fault(
     vision.denoiser_sampling,
-    Where("model", ("aten.var_mean", "aten.native_group_norm"), "programs/vision.py:UpDown.forward"),
+    Where("model", ("aten.var_mean", "aten.native_group_norm", "aten.group_norm"), "programs/vision.py:UpDown.forward"),
     report="https://github.com/pytorch/pytorch/issues/183120",
 )
 def group_norm_over_rows_only() -> Any:
@@ -203,7 +203,7 @@ def buffer_given_away_too_early() -> Any:
     vision.denoiser_training,
     Where(
         "model",
-        ("aten._unsafe_index", "aten.upsample_nearest2d", "prims.convert_element_type", "aten.mul"),
+        ("aten._unsafe_index", "aten.upsample_nearest2d", "prims.convert_element_type", "aten.mul", "aten.interpolate"),
         "programs/vision.py:UpDown.forward",
     ),
     report="https://github.com/pytorch/pytorch/issues/114226",

@@ -192,7 +192,8 @@ def widened(function: Function) -> Function:
     @functools.wraps(function)
     def computed(*args: Any, **kwargs: Any) -> Any:
         kinds = {one.dtype for one in _tensors((args, kwargs)) if one.is_floating_point()}
-        if len(kinds) != 1 or not kinds <= set(LOW):
+        asked = any(isinstance(one, torch.dtype) for one in (*args, *kwargs.values()))  # for results of another dtype
+        if asked or len(kinds) != 1 or not kinds <= set(LOW):
             return function(*args, **kwargs)
         (kind,) = kinds
         args, kwargs = _changed((args, kwargs), kind, torch.float32)

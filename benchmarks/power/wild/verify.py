@@ -11,6 +11,7 @@ backward, and to break nothing else.
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import warnings
 from collections import Counter
@@ -306,6 +307,10 @@ def beyond(kernel: Kernel, number: int, dtype: torch.dtype) -> Iterator[str]:
     """Where an honest kernel leaves its bound, or breaks the contract, on an input or on an odd form of it."""
     arguments = drawn(kernel, number, dtype)
     yield from _beyond(kernel, arguments, dtype)
+    if "dtype" in inspect.signature(kernel.function).parameters and "dtype" not in arguments.kwargs:
+        asked = Arguments(arguments.args, {**arguments.kwargs, "dtype": torch.float64})
+        for text in _beyond(kernel, asked, dtype, odd=True):
+            yield f"with dtype=float64: {text}"
     if dtype == torch.float32:
         for word, changed in odd(arguments):
             for text in _beyond(kernel, changed, dtype, odd=True):

@@ -120,6 +120,10 @@ class Notebook:
     def event(self, kind: str, message: str) -> None:
         self._events.append({"kind": kind, "message": message})
 
+    def evidence(self, event: dict[str, Any]) -> None:
+        """Keeps something that belongs to no call alone, as plain data."""
+        self._events.append(event)
+
     def trouble(self, error: BaseException) -> None:
         """Notes a fault of ours: the call it happened in is counted as not recorded. What the handler of a signal has
         raised is none: it goes on to the program."""

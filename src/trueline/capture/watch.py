@@ -43,6 +43,9 @@ from trueline.store.writer import RankWriter, write_run_info
 
 MOST_LOOK_BACKS = 8
 """Overflows whose calls are kept; the others are counted."""
+ROTATION = 4
+SELDOM = 64
+"""Each call is looked at in every so many steps: where calls are held, and where steps can be computed again."""
 FORESEE_EVERY = 16
 """Steps between two looks ahead."""
 
@@ -79,6 +82,10 @@ class Watch:
         self._bad_step = self._kept_step = -2
         self._asked = (-2, Doubt.CLEAN)
         self._look_backs = 0
+        self._next_is_asked = False
+        """Whether a bad step could not be examined, and the one after it shall be."""
+        self._how_had = ""
+        """How the calls of the last examination were had, where they were not held."""
         self._troubles = 0
         self._broken = ""
         """Why nothing can be written any more; empty while all is well."""
@@ -238,7 +245,9 @@ class Watch:
     def _open_eyes(self) -> None:
         """Has every framework watched that is not yet."""
         asked = self.options
-        options = LightOptions(asked.rotation, asked.hold, asked.backward, asked.whole)
+        options = LightOptions(
+            asked.rotation or ROTATION, asked.hold, asked.backward, asked.whole, asked.budget, asked.rotation or SELDOM
+        )
         for name, watcher in self._framework.lights(options):
             if name not in self._watching:
                 self._watchers.append(watcher)  # first, so that it is closed whatever happens
@@ -283,7 +292,8 @@ class Watch:
 
     def _found(self, watcher: LightWatcher, looks: StepLooks, doubt: Doubt) -> None:
         """A bad step: the first of several in a row is examined, the others are its consequence."""
-        follows = self._bad_step == looks.step - 1 and doubt is Doubt.BAD
+        follows = self._bad_step == looks.step - 1 and doubt is Doubt.BAD and not self._next_is_asked
+        self._next_is_asked = False
         if follows or self._look_backs >= MOST_LOOK_BACKS:
             if doubt is not Doubt.CURIOUS:
                 words = ", as in the step before" if follows else ""
@@ -293,7 +303,9 @@ class Watch:
         if not self._keep(watcher, looks):
             if doubt is Doubt.CURIOUS:
                 return
-            self._note(self._event(looks.step, f"step {looks.step}: {worst_of(looks)}; its calls are no longer held"))
+            why = self._how_had or "its calls are no longer held"
+            self._next_is_asked = bool(self._how_had)
+            self._note(self._event(looks.step, f"step {looks.step}: {worst_of(looks)}; {why}"))
             return
         event = self._explain(run, looks, doubt)
         if event is not None:
@@ -305,6 +317,7 @@ class Watch:
         if self._kept_step == looks.step and only_parameters(looks):
             return True
         examination = watcher.examine(looks.step)
+        self._how_had = examination.note
         if self._look_back is None or self._writer is None or not examination.calls:
             return False
         self._look_backs += 1
@@ -322,6 +335,8 @@ class Watch:
             self.counts["meant"] += 1
             return WatchEvent(EventKind.MEANT, looks.step, self._rank, found.message, str(run))
         message = found.message or f"step {looks.step}: {worst_of(looks)}"
+        if self._how_had:
+            message = f"{message}; {self._how_had}"
         if doubt is Doubt.STUCK:
             message = (
                 f"step {looks.step}: the loss scaler has skipped {self._suspicion.probes} steps in a row; {message}"

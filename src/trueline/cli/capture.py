@@ -18,9 +18,9 @@ PASSED_ON = (
     "level", "data", "steps", "ranks", "apis", "modules", "calls", "between", "stacks", "integers",
     "exit_after_last_step", "every", "witness", "seed", "deterministic", "framework", "targets",
 )  # fmt: skip
-WATCHED = ("steps", "ranks", "overflow_nums", "exit_after", "look_back", "rotation", "hold", "whole", "seed",
-           "deterministic", "framework")  # fmt: skip
-WATCH_ONLY = ("overflow_nums", "exit_after", "look_back", "rotation", "hold", "whole")
+WATCHED = ("steps", "ranks", "overflow_nums", "exit_after", "look_back", "rotation", "hold", "whole", "budget",
+           "seed", "deterministic", "framework")  # fmt: skip
+WATCH_ONLY = ("overflow_nums", "exit_after", "look_back", "rotation", "hold", "whole", "budget")
 IMPORTED = "imported"
 """What a process tells that has imported a framework and begun."""
 WATCH_DOOR = "trueline.diagnose.watching:watch"
@@ -73,7 +73,8 @@ def _watch(options: argparse.Namespace) -> int:
 
     if stray := [name for name in PASSED_ON if name not in WATCHED and getattr(options, name) is not None]:
         raise UsageError(f"{_option(stray[0])} has no meaning for a watch, which looks at everything: leave it away")
-    known = {name: getattr(WatchOptions(), name) for name in ("exit_after", "look_back", "rotation", "hold", "whole")}
+    own = ("exit_after", "look_back", "rotation", "hold", "whole", "budget")
+    known = {name: getattr(WatchOptions(), name) for name in own}
     asked = given(options, [name for name in WATCHED if name not in ("seed", "deterministic", "framework")])
     make_watch_options(**{"steps": None, "ranks": None, "overflow_nums": None, "backward": True, **known, **asked})
     with tempfile.NamedTemporaryFile("r", prefix="trueline-", suffix=".txt") as told:
@@ -179,6 +180,13 @@ def _add_watch(options: Parser) -> None:
         type=float,
         metavar="SHARE",
         help="memory to hold back: a share of what is free, or bytes (default: 0.25)",
+    )
+    watch.add_argument(
+        "--watch-budget",
+        dest="budget",
+        type=float,
+        metavar="SHARE",
+        help="share of the time that recording steps on a GPU may take (default: 0.03; 1: record every step)",
     )
     watch.add_argument(
         "--whole",

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from trueline.cli.checks import EXECUTION, add_execution, add_reports, add_source, conclude, overrides_of
+from trueline.cli.inside import add_inside, run_inside
 from trueline.cli.options import Parser, given
 from trueline.errors import TruelineError, UsageError
 
@@ -24,7 +25,7 @@ def parser() -> Parser:
         "which are wrong: exit code 1 if any. A reference of another framework judges the calls that both have.",
         "trueline check runs/a --target torch:cuda/bfloat16 --out checks/a --save-failures",
     )
-    add_source(options)
+    add_source(options, target_needed=False)
     options.add_argument("--reference", metavar="T", help="what to trust (default: the target's framework on the CPU)")
     options.add_argument(
         "--standard", metavar="S", help="rules to judge by: calibrated (default), allclose, precheck, a .toml file, ..."
@@ -39,6 +40,7 @@ def parser() -> Parser:
         "--save-failures", action="store_true", help="keep inputs, outputs and a script for each failure"
     )
     _add_campaign(options)
+    add_inside(options)
     add_execution(options)
     add_reports(options)
     return options
@@ -63,6 +65,10 @@ def _add_campaign(options: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.inside:
+        return run_inside(options)
+    if options.target is None:
+        raise UsageError("--target is needed: where to execute, for example torch:cuda/bfloat16 or torch:cpu")
     if options.mode == "performance":
         from trueline.cli.profile import run_check
 

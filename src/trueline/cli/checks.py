@@ -26,13 +26,15 @@ ROWS = 8
 EXECUTION = ("seed", "workers", "timeout", "memory", "limit", "ops")
 
 
-def add_source(parser: Parser) -> None:
+def add_source(parser: Parser, *, target_needed: bool = True) -> None:
     """SOURCE, --target, --override and --ops."""
     parser.add_argument(
         "source", metavar="SOURCE", nargs="*",
         help="the folder of a Run, one call of it (RUN::CALL@step=N,rank=N), or a file of config lines",
     )  # fmt: skip
-    parser.add_argument("--target", required=True, metavar="T", help="where to execute: torch:cuda/bfloat16, torch:cpu")
+    parser.add_argument(
+        "--target", required=target_needed, metavar="T", help="where to execute: torch:cuda/bfloat16, torch:cpu"
+    )
     parser.add_argument(
         "--override", action="append", default=[], metavar="API=MODULE:FUNCTION",
         help="call this function in place of an API; may be given again",

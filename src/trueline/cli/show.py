@@ -8,8 +8,10 @@ from typing import Any
 from trueline.cli.incomplete import tell_incomplete
 from trueline.cli.options import EXIT_CLEAN, Parser, add_json
 from trueline.errors import UsageError
+from trueline.graphs import PREFIX
 from trueline.records import Call
 from trueline.report.blocks import BLANK, Block, line
+from trueline.report.inside_text import graph_blocks, graphs_table
 from trueline.report.json import call_dict, dumps, plain, run_dict
 from trueline.report.showing import call_blocks, forward_of, matches_table, run_blocks, summarize_run
 from trueline.report.terminal import write
@@ -71,9 +73,11 @@ def _show_run(opened: Run, options: argparse.Namespace) -> None:
         content = run_dict(opened.path, opened.info, summary.certificates)
         content |= {"calls": summary.calls, "bytes": summary.bytes_on_disk, "steps": plain(summary.steps)}
         content |= {"ranks": list(opened.ranks), "apis": plain(summary.apis)}
+        content |= {"graphs": [plain(graph) for rank in opened.ranks for graph in opened.rank(rank).graphs()]}
         print(dumps(content))
     else:
-        write(run_blocks(opened, summary))
+        graphs = [graph for rank in opened.ranks for graph in opened.rank(rank).graphs()]
+        write([*run_blocks(opened, summary), *graphs_table(graphs)])
 
 
 def _show_calls(opened: Run, options: argparse.Namespace) -> None:
@@ -135,6 +139,8 @@ def _print_whole(opened: Run, found: list[tuple[Trace, list[int]]], whole_stack:
             call: Call = trace.call(position)
             forward = forward_of(opened.rank(trace.rank), call)
             blocks += [*([BLANK] if blocks else []), *call_blocks(call, forward, whole_stack=whole_stack)]
+            if call.api.startswith(PREFIX):
+                blocks += graph_blocks([one for one in opened.rank(trace.rank).graphs() if one.name == call.api])
     write(blocks)
 
 

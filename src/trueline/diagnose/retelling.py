@@ -20,9 +20,9 @@ class Retelling(Sources):
     """Tells it."""
 
     def _of_forward(self, found: Divergence) -> Divergence | None:
-        """Gradients that part where forward calls of one side have no counterparts: autograd follows the forward, so the
-        two compute something else there, however near the values come. A function with a backward of its own may be
-        wrong in that alone."""
+        """Gradients that part where forward calls of one side have no counterparts: autograd follows the forward, so
+        the two compute something else there, however near the values come. A function with a backward of its own may
+        be wrong in that alone."""
         sides = (found.reference, found.candidate)
         if found.kind not in ("region", "missing", "extra") or found.items or not self._all_backward(sides):
             return None

@@ -47,10 +47,11 @@ def watch(
     overflow_nums: int | None = None,
     exit_after: bool = False,
     look_back: int = 64,
-    rotation: int = 4,
+    rotation: int | None = None,
     hold: float = 0.25,
     backward: bool = True,
     whole: bool = False,
+    budget: float = 0.03,
     on_overflow: Callable[[WatchEvent], None] | None = None,
     framework: str = "auto",
 ) -> OverflowWatch:
@@ -59,12 +60,15 @@ def watch(
     Use it as a context manager, or call ``start()`` and ``stop()``. Without ``path`` nothing is written until something
     breaks; the folder is then made beside the program. ``overflow_nums`` ends the watch after so many bad steps,
     counted by each rank for itself, and with ``exit_after`` the program too, cleanly. ``look_back`` is how many calls
-    before the origin are kept with their tensors. Every call is looked at in each ``rotation``-th step, at tensors of
-    more than 131,072 elements a part, another one each time; at all of what a step gives away (loss, gradients of
+    before the origin are kept with their tensors. Every call is looked at in each ``rotation``-th step (every fourth;
+    on a GPU every 64th of those that are recorded), at tensors of more than 131,072 elements a part, another one each
+    time; at all of what a step gives away (loss, gradients of
     parameters) in each. When something bad is seen, all that the step still holds is read whole: the origin and its
     counts are exact, headroom is of the part that was seen. ``whole`` looks at everything in every step. ``hold`` is
     the memory that may be held back for that: a share of what is free, or bytes. ``on_overflow`` is called with each
-    event in the thread that trains, at the end of the step. ``steps``, ``ranks`` and ``framework`` as in ``capture``.
+    event in the thread that trains, at the end of the step. On a GPU nothing is held: calls are recorded so that a step
+    that turns out bad can be computed again, in as many steps as fit ``budget``, a share of the time that a step
+    takes. ``steps``, ``ranks`` and ``framework`` as in ``capture``.
     """
     options = make_watch_options(
         steps=steps,
@@ -76,6 +80,7 @@ def watch(
         hold=hold,
         backward=backward,
         whole=whole,
+        budget=budget,
     )
     return OverflowWatch(None if path is None else Path(path), options, framework, OverflowAnalyst(), on_overflow)
 

@@ -50,6 +50,7 @@ class IncomingCalls:
         self._definitions = Definitions()
         self._waiting: list[tuple[ForeignCall, int]] = []
         self._waiting_bytes = 0
+        self._found = _Found()
         self._known: dict[object, int] = {}
         self._files: dict[object, tuple[int, str]] = {}
         """Files that were read already, under another name: their tensor, and its dtype."""
@@ -62,7 +63,8 @@ class IncomingCalls:
         self.stored = 0
 
     def add(self, call: ForeignCall, step: int) -> None:
-        """One call of a step."""
+        """One call of a step. Its files are read now, since whoever gives it may close them behind it."""
+        self._read(call)
         self._waiting.append((call, step))
         self._waiting_bytes += sum(_size_of(tensor) for _, tensor in call.tensors)
         if len(self._waiting) >= _MOST_CALLS or self._waiting_bytes >= _MOST_BYTES:
@@ -71,9 +73,11 @@ class IncomingCalls:
     def flush(self) -> None:
         """Writes the calls that wait."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        found, self._found = self._found, _Found()
         if not waiting:
             return
-        found, batch = self._read(waiting), _Tensors()
+        _measure(list(found.contents.values()))
+        batch = _Tensors()
         calls, visits = [], []
         for call, step in waiting:
             visits += [
@@ -93,17 +97,14 @@ class IncomingCalls:
             )
         )
 
-    def _read(self, waiting: list[tuple[ForeignCall, int]]) -> _Found:
-        """What lies in the files of several calls, each file once."""
-        found, known = _Found(), set(self._files)
-        for call, _ in waiting:
-            for _, tensor in call.tensors:
-                file = found.files[id(tensor)] = _file_of(tensor)
-                if tensor.fetch is not None and (file is None or file not in known):
-                    found.contents[id(tensor)] = _content(tensor.fetch)
-                    known.add(file)
-        _measure(list(found.contents.values()))
-        return found
+    def _read(self, call: ForeignCall) -> None:
+        """What lies in the files of a call, each file once."""
+        found = self._found
+        for _, tensor in call.tensors:
+            file = found.files[id(tensor)] = _file_of(tensor)
+            if tensor.fetch is not None and (file is None or not (file in found.known or file in self._files)):
+                found.contents[id(tensor)] = _content(tensor.fetch)
+                found.known.add(file)
 
     def certificate(self) -> Certificate:
         return Certificate(
@@ -222,6 +223,8 @@ class _Found:
     def __init__(self) -> None:
         self.files: dict[int, object] = {}
         self.contents: dict[int, _Content] = {}
+        self.known: set[object] = set()
+        """The files among them."""
 
     def of(self, tensor: ForeignTensor, fetch: Callable[[], tuple[Array, DType, str]]) -> _Content:
         content = self.contents.get(id(tensor))

@@ -120,8 +120,8 @@ def where() -> tuple[Any, ...]:
 
 @cache
 def _place_of_c() -> int:
-    """Where calls that take of C's stack are counted, in bytes; 0 where they are not, or are on the one count. It lies two
-    words behind the other; but what lies there must move with calls from C, and with no others."""
+    """Where calls that take of C's stack are counted, in bytes; 0 where they are not, or are on the one count. It lies
+    two words behind the other; but what lies there must move with calls from C, and with no others."""
     offset = place()[0] + 8
     if C_CALL or not place()[0]:
         return 0

@@ -152,24 +152,29 @@ class HeldCall:
 class Examination:
     """Everything that was held of a step, in the order in which it happened. ``origin`` is the first call that made
     something bad of clean inputs and whose bad output went on to a sink; None where there is none. ``missed`` counts
-    the calls of the step that were no longer held."""
+    the calls of the step that were no longer held; ``note`` says how what was not held was had."""
 
     step: int
     origin: HeldCall | None
     calls: tuple[HeldCall, ...]
     missed: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LightOptions:
     """``rotation``: each call is looked at in every so many steps, at large tensors a part at a time. ``hold``: the
     memory that may be held back from the program, as a share of what is free (below 1) or in bytes. ``backward``:
-    whether gradients are watched. ``whole``: everything is looked at, all of it, in every step."""
+    whether gradients are watched. ``whole``: everything is looked at, all of it, in every step. ``budget``: the share
+    of a step's time that recording steps may take where that is not needed in every one, ``tape_rotation`` the
+    rotation there (None: the same)."""
 
     rotation: int = 4
     hold: float = 0.25
     backward: bool = True
     whole: bool = False
+    budget: float = 0.03
+    tape_rotation: int | None = None
 
 
 class LightWatcher(Protocol):

@@ -19,6 +19,7 @@ import numpy as np
 from trueline.checked import Unfit, json_value, record, value_of
 from trueline.dtypes import DType, dtype_named
 from trueline.errors import CorruptRunError, NotARunError, RunVersionError, UsageError
+from trueline.graphs import Graph, graphs_in
 from trueline.numerics import digest
 from trueline.records import Certificate, RunInfo, TensorRecord
 from trueline.store.columns import FORMAT_VERSION, SEALED_FROM, STATE
@@ -133,6 +134,12 @@ class RankReader:
         rows = self._connection.execute("SELECT event FROM events ORDER BY id")
         with reading(self._connection.database):
             return [value_of(dict[str, Any], json_value(_text(row[0])), "an event") for row in rows]
+
+    def graphs(self) -> list[Graph]:
+        """The graphs of compiled regions, as the compiler was given them and as it made them, in order."""
+        events = self.events()
+        with reading(self._connection.database):
+            return graphs_in(events)
 
     def tensor(self, record: TensorRecord) -> np.ndarray[Any, Any]:
         """The stored bits of a tensor, as an array of its storage type (bfloat16 as uint16) and shape, read only."""

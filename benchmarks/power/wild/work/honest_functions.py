@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.power.wild.bounds import absolute, element, normwise
-from benchmarks.power.wild.declare import FUNCTIONAL, call, edges, honest, in_single, widened
+from benchmarks.power.wild.declare import FUNCTIONAL, LOW, call, edges, honest, in_single, widened
 from benchmarks.power.wild.parts import with_gradient
 
 
@@ -307,16 +307,17 @@ def atanh_by_log1p(input):
     bound=element(80),
     gradient=normwise(60),
 )
-@widened
 def gelu_by_erfc(input, approximate="none"):
     if approximate != "none" or not input.is_floating_point():
         return F.gelu(input, approximate=approximate)
+    kind = input.dtype
+    input = input.float() if kind in LOW else input
 
     def value(x):
         return torch.where(x == float("-inf"), F.gelu(x), 0.5 * x * torch.erfc(-x * math.sqrt(0.5)))
 
     return with_gradient(
-        value,
+        lambda x: value(x).to(kind),
         lambda g, x: (
             g * (0.5 * torch.erfc(-x * math.sqrt(0.5)) + x * torch.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)),
         ),
@@ -332,12 +333,13 @@ def gelu_by_erfc(input, approximate="none"):
     bound=element(200),
     gradient=normwise(60),
 )
-@widened
 def gelu_tanh_by_sigmoid(input, approximate="none"):
     if approximate != "tanh" or not input.is_floating_point():
         return F.gelu(input, approximate=approximate)
+    kind = input.dtype
+    input = input.float() if kind in LOW else input
     inner = math.sqrt(2 / math.pi) * (input + 0.044715 * input * input * input)
-    return input * torch.sigmoid(2 * inner)
+    return (input * torch.sigmoid(2 * inner)).to(kind)
 
 
 @honest(

@@ -184,6 +184,7 @@ static PyObject *recorder_new(PyTypeObject *type, PyObject *arguments, PyObject 
 static PyMemberDef RECORDER_MEMBERS[] = {
     {"looking", T_BOOL, offsetof(Recorder, looking), 0, NULL},
     {"epoch", T_LONGLONG, offsetof(Recorder, epoch), 0, NULL},
+    {"backward", T_LONGLONG, offsetof(Recorder, backward_wanted), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -559,7 +560,7 @@ static int execute(PyObject *module)
     } types[] = {{&FINDER_SPEC, "Finder"},   {&THREADS_SPEC, "Threads"}, {&TRAIT_SPEC, "Trait"},
                  {&SHEETS_SPEC, "Sheets"},   {&BACKWARD_SPEC, "Backward"}, {&HOOK_SPEC, "Hook"},
                  {&MODULES_SPEC, "Modules"}, {&RECORDER_SPEC, "Recorder"}, {&API_SPEC, "Api"},
-                 {&LIGHT_HOOK_SPEC, "LightHook"}, {&LIGHT_SPEC, "LightRecorder"}, {&QUIET_SPEC, "Quiet"},
+                 {&LIGHT_HOOK_SPEC, "LightHook"}, {&REF_SPEC, "LightRef"}, {&LIGHT_SPEC, "LightRecorder"}, {&QUIET_SPEC, "Quiet"},
                  {&METHOD_SPEC, "Method"}};
     if (make_names() < 0)
         return -1;

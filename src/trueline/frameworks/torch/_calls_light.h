@@ -14,6 +14,7 @@
 #include "_calls_flatten.h"
 #include "_calls_light_hold.h"
 #include "_calls_light_rows.h"
+#include "_calls_light_tape.h"
 #include "_calls_modules.h"
 #include "_calls_torch.h"
 #include "_calls_trait.h"
@@ -43,7 +44,7 @@ typedef void (*LightReader)(const uint64_t *descriptor, void *row);
 #define LIGHT_FIELDS(DO)                                                                                               \
     DO(notebook) DO(threads) DO(entries) DO(enter_site) DO(finder) DO(elsewhere) DO(table_full)        \
     DO(over_limit) DO(backward_begins) DO(look) DO(no_torch_function) DO(waiting) DO(device_full) DO(stream_of) \
-    DO(kernel_depth) DO(profiling)
+    DO(kernel_depth) DO(profiling) DO(layout_of) DO(before_change) DO(autocast) DO(autocast_types) DO(state_of_thread)
 
 typedef struct {
     PyObject_HEAD
@@ -84,7 +85,18 @@ typedef struct {
     int next_passed;
     Holding holding;
     Table sites;
+    char taping;    /* whether calls are put on the tape, and nothing is held of what they make */
+    char keep_last; /* whether the result of the last call is held, also of one that gradients are wanted of */
+    Tape tape;
+    PyObject *last;      /* a list: the number and the site of the last call, and its result; or NULL */
+    PyObject *states[2]; /* what ``state_of_thread`` says without autocast, without and with gradients */
+    int64_t waiting_bytes, most_waiting; /* of tensors that wait to be read by their device */
+    _Bool (*autocast_door)(signed char kind); /* of torch's: whether autocast is on, on the CPU and on CUDA; or NULL */
+    /* On the tape in this step: how many, the nanoseconds that one in SAMPLE took us, those of hooks and of sending. */
+    long long calls, spent, spent_on_hooks, spent_on_sending;
 } LightRecorder;
+
+#define SAMPLE 16
 
 typedef struct {
     Py_ssize_t position, leaf;
@@ -113,6 +125,7 @@ static int light_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->scaler);
     Py_VISIT(self->device);
     Py_VISIT(self->hook_type);
+    Py_VISIT(self->last);
     return 0;
 }
 
@@ -136,12 +149,17 @@ static int light_clear(PyObject *object)
 {
     LightRecorder *self = (LightRecorder *)object;
     self->looking = 0;
+    end_tape(&self->tape);
+    self->tape.look = NULL;
 #define CLEAR(name) Py_CLEAR(self->name);
     LIGHT_FIELDS(CLEAR)
 #undef CLEAR
     Py_CLEAR(self->scaler);
     Py_CLEAR(self->device);
     Py_CLEAR(self->hook_type);
+    Py_CLEAR(self->last);
+    Py_CLEAR(self->states[0]);
+    Py_CLEAR(self->states[1]);
     forget_recent(self);
     return 0;
 }
@@ -202,11 +220,25 @@ static int follow_light_stream(LightRecorder *self)
     return failed;
 }
 
+/* Has what waits sent off; it is timed apart, since only some calls do it. */
+static int light_send(LightRecorder *self)
+{
+    long long begun = light_clock();
+    int failed = light_tell(self->device_full);
+    self->spent_on_sending += light_clock() - begun;
+    return failed;
+}
+
 static int look_on_device(LightRecorder *self, PyObject *tensor, const Described *described, int64_t call, int64_t key)
 {
+    int64_t bytes = described->numel * described->itemsize;
+    if (self->device_used == 0)
+        self->waiting_bytes = 0;
     if (follow_light_stream(self) < 0 ||
-        (self->device_used == self->device_room && light_tell(self->device_full) < 0))
+        ((self->device_used == self->device_room || self->waiting_bytes > self->most_waiting) &&
+         light_send(self) < 0))
         return -1;
+    self->waiting_bytes = self->device_used ? self->waiting_bytes + bytes : bytes;
     if (self->device_used >= self->device_room) {
         PyErr_SetString(PyExc_RuntimeError, "the table of a device was not sent off");
         return -1;
@@ -308,7 +340,9 @@ static int gather_leaves(PyObject *value, Leaves *leaves, int depth)
 typedef struct {
     Trait *trait; /* borrowed */
     int64_t nth, number, site;
-    int mutates;
+    int mutates, odd; /* odd: it is given what cannot be had again, as a generator */
+    PyObject *function;  /* borrowed */
+    PyObject *state;     /* that of the thread, where the call is put on the tape; else NULL */
     Leaves inputs, held; /* what is held in their place */
     Words marks; /* of the inputs: version and place each */
 } LightOpen;
@@ -394,6 +428,59 @@ static int keep_entry(LightRecorder *self, PyObject *entry)
     return failed;
 }
 
+/* What stands on the tape for a tensor in the arguments of a call: which call made it, or it itself. */
+static PyObject *taped(LightRecorder *self, PyObject *tensor, int *unmade)
+{
+    Described described;
+    int known = self->api->describe(self->look, tensor, &described);
+    PyObject *ref = known > 0 ? ref_to(&self->tape, tensor, &described) : NULL;
+    if (known < 0 || ref != NULL || PyErr_Occurred())
+        return ref;
+    *unmade = 1;
+    int may = may_hold(&self->holding);
+    return may < 0 ? NULL : may ? stand_in_for(&self->holding, tensor, 0) : Py_NewRef(tensor);
+}
+
+static int tape_inputs(LightRecorder *self, LightOpen *call, PyObject *args, PyObject *kwargs)
+{
+    int unmade = 0;
+    for (Py_ssize_t i = 0; i < call->inputs.count; i++) {
+        PyObject *found = taped(self, call->inputs.at[i], &unmade);
+        int failed = found == NULL || add_leaf(&call->held, found) < 0;
+        Py_XDECREF(found);
+        if (failed)
+            return -1;
+    }
+    PyObject *generator = kwargs == Py_None ? NULL : PyDict_GetItemString(kwargs, "generator");
+    call->odd = generator != NULL && generator != Py_None;
+    if (!unmade || !call->mutates)
+        return 0;
+    PyObject *done = PyObject_CallFunctionObjArgs(self->before_change, call->trait, args, kwargs, NULL);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* Under which state of the thread a call is made: whether gradients are wanted, and what autocast does. */
+static PyObject *thread_state_now(LightRecorder *self)
+{
+    int grad = doors.grad_enabled(), some = 0;
+    if (self->autocast_door != NULL)
+        some = self->autocast_door(0) || self->autocast_door(1);
+    for (Py_ssize_t i = 0; self->autocast_door == NULL && i < PyTuple_Size(self->autocast_types); i++) {
+        PyObject *on = PyObject_CallFunctionObjArgs(self->autocast, PyTuple_GetItem(self->autocast_types, i), NULL);
+        if (on == NULL)
+            return NULL;
+        some |= on == Py_True;
+        Py_DECREF(on);
+    }
+    if (!some && self->states[grad] != NULL)
+        return Py_NewRef(self->states[grad]);
+    PyObject *state = PyObject_CallFunction(self->state_of_thread, "ii", grad, some);
+    if (!some && state != NULL)
+        self->states[grad] = Py_NewRef(state);
+    return state;
+}
+
 static int begin_light(LightRecorder *self, LightOpen *call, PyObject *args, PyObject *kwargs)
 {
     Trait *trait = call->trait;
@@ -420,6 +507,8 @@ static int begin_light(LightRecorder *self, LightOpen *call, PyObject *args, PyO
     if (call->site < 0)
         return -1;
     call->number = self->next_number++;
+    if (call->state != NULL)
+        return tape_inputs(self, call, args, kwargs);
     if (!call->mutates || call->inputs.count == 0 || trait->hides_all || PyTuple_Size(trait->hidden) > 0)
         return 0;
     Described described; /* what an activation was before it is changed is known to nobody afterwards */
@@ -469,9 +558,10 @@ static PyObject *light_entry(LightRecorder *self, const LightOpen *call, PyObjec
     begin_words(&after);
     begin_words(&given);
     PyObject *entry = NULL, *own[3], *before = versions_of(&call->marks), *now = NULL, *made = NULL;
-    if (take_marks(self, outputs, &after) == 0 && (!call->mutates || take_marks(self, &call->inputs, &given) == 0))
+    int taped = call->state != NULL;
+    if (taped || (take_marks(self, outputs, &after) == 0 && (!call->mutates || take_marks(self, &call->inputs, &given) == 0)))
         made = versions_of(&after);
-    if (made != NULL && call->mutates) {
+    if (made != NULL && call->mutates && !taped) {
         now = versions_of(&given);
     } else {
         now = Py_None;
@@ -481,7 +571,8 @@ static PyObject *light_entry(LightRecorder *self, const LightOpen *call, PyObjec
     if (before != NULL && made != NULL && now != NULL && thread != NULL &&
         hold_values(call, args, kwargs, result, outputs, held, own) == 0) {
         PyObject *fields[] = {PyLong_FromLongLong(call->number),   PyLong_FromLongLong(call->site),
-                              PyLong_FromLongLong(thread->number), own[0], own[1], own[2], before, now, made};
+                              PyLong_FromLongLong(thread->number), own[0], own[1], own[2], before, now, made,
+                              Py_NewRef(taped && !call->odd ? call->function : Py_None), Py_NewRef(taped ? call->state : Py_None)};
         entry = tuple_of(fields, sizeof fields / sizeof *fields);
     } else {
         Py_XDECREF(before);
@@ -624,6 +715,89 @@ static int look_at_scaler(LightRecorder *self, const LightOpen *call, PyObject *
     return look_plainly(self, found, call->number, call->site, AS_INPUT, 1, SINK_SCALER);
 }
 
+/* An output of a call on the tape: looked at where it has its turn, known again where it is given to another call. */
+static PyObject *tape_output(LightRecorder *self, const LightOpen *call, PyObject *tensor, Py_ssize_t leaf, int turn,
+                             LightEnd *end)
+{
+    Described described;
+    int known = self->api->describe(self->look, tensor, &described), unmade = 0, failed = 0;
+    if (known <= 0) {
+        failed = known < 0 || (turn && look_by_python(self, tensor, call->number, call->site, AS_OUTPUT, leaf, SINK_NONE) < 0);
+        return failed ? NULL : taped(self, tensor, &unmade);
+    }
+    int fresh = is_fresh(call, described.place);
+    if (turn && (fresh || call->mutates)) {
+        PyObject *read = self->api->detached(self->look, tensor);
+        if (read == NULL || !self->api->is_alike(self->look, read, tensor)) {
+            PyErr_Clear();
+            Py_XDECREF(read);
+            read = Py_NewRef(tensor);
+        }
+        failed = look_in_turn(self, read, &described, call->number, call->site, AS_OUTPUT, leaf) < 0;
+        Py_DECREF(read);
+    }
+    if (!failed && turn && described.wants_grad && self->backward && (call->mutates || !is_among(&call->inputs, tensor)))
+        failed = await_gradient(self, call, tensor, leaf, end) < 0;
+    if (!failed && call->odd)
+        return taped(self, tensor, &unmade);
+    if (failed || enter_made(&self->tape, tensor, &described, call->number, (int)leaf, fresh) < 0)
+        return NULL;
+    return new_ref(&self->tape, call->number, (int)leaf, described.wants_grad, Py_NewRef(Py_None));
+}
+
+static int tape_outputs(LightRecorder *self, const LightOpen *call, const Leaves *outputs, Leaves *held)
+{
+    int turn = light_turn(self, call->site), failed = 0;
+    LightEnd end = {NULL, NULL};
+    for (Py_ssize_t i = 0; i < outputs->count && !failed; i++) {
+        PyObject *ref = tape_output(self, call, outputs->at[i], i, turn, &end);
+        failed = ref == NULL || add_leaf(held, ref) < 0;
+        Py_XDECREF(ref);
+    }
+    Py_XDECREF(end.hook);
+    Py_XDECREF(end.node);
+    return failed ? -1 : 0;
+}
+
+/* Holds what the last call gave: in a step without a backward it stands for what the step was for. */
+static int keep_last(LightRecorder *self, const LightOpen *call, const Leaves *outputs)
+{
+    PyObject *last = outputs->count ? Py_BuildValue("[LL]", (long long)call->number, (long long)call->site) : NULL;
+    for (Py_ssize_t i = 0; last != NULL && i < outputs->count; i++) {
+        int may = may_hold(&self->holding);
+        PyObject *one = may > 0 ? self->api->detached(self->look, outputs->at[i]) : NULL;
+        if (one == NULL || !self->api->is_alike(self->look, one, outputs->at[i])) {
+            PyErr_Clear();
+            Py_XDECREF(one);
+            one = Py_NewRef(outputs->at[i]);
+        }
+        if (PyList_Append(last, one) < 0)
+            Py_CLEAR(last);
+        Py_DECREF(one);
+    }
+    if (outputs->count) {
+        PyObject *old = self->last;
+        self->last = last;
+        Py_XDECREF(old);
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* What is put on the tape, or held, of a call that was made; -1 on errors. */
+static int hold_call(LightRecorder *self, LightOpen *call, PyObject *args, const Leaves *outputs, Leaves *held)
+{
+    if (call->state != NULL)
+        return tape_outputs(self, call, outputs, held) < 0 || look_at_scaler(self, call, args) < 0 ||
+                       ((self->keep_last || !doors.grad_enabled()) && keep_last(self, call, outputs) < 0)
+                   ? -1
+                   : 0;
+    return hold_leaves(&self->holding, &call->inputs, NULL, NULL, &call->held) < 0 ||
+                   hold_leaves(&self->holding, outputs, &call->inputs, &call->held, held) < 0 ||
+                   end_outputs(self, call, outputs, held) < 0 || look_at_scaler(self, call, args) < 0
+               ? -1
+               : 0;
+}
+
 static int end_light(LightRecorder *self, LightOpen *call, PyObject *args, PyObject *kwargs, PyObject *result)
 {
     Leaves outputs, held;
@@ -631,9 +805,7 @@ static int end_light(LightRecorder *self, LightOpen *call, PyObject *args, PyObj
     begin_leaves(&held);
     int failed = gather_leaves(result, &outputs, 0) < 0;
     if (!failed && (call->inputs.count || outputs.count))
-        failed = hold_leaves(&self->holding, &call->inputs, NULL, NULL, &call->held) < 0 ||
-                 hold_leaves(&self->holding, &outputs, &call->inputs, &call->held, &held) < 0 ||
-                 end_outputs(self, call, &outputs, &held) < 0 || look_at_scaler(self, call, args) < 0 ||
+        failed = hold_call(self, call, args, &outputs, &held) < 0 ||
                  keep_entry(self, light_entry(self, call, args, kwargs, result, &outputs, &held)) < 0;
     end_leaves(&held);
     end_leaves(&outputs);
@@ -651,7 +823,8 @@ static void light_raised(LightRecorder *self, LightOpen *call, PyObject *args, P
     PyObject *text = PyObject_Str(value == NULL ? Py_None : value);
     PyObject *kind = type == NULL ? NULL : PyObject_GetAttrString(type, "__name__");
     PyObject *message = text == NULL || kind == NULL ? NULL : PyUnicode_FromFormat("%U: %U", kind, text);
-    int failed = message == NULL || hold_leaves(&self->holding, &call->inputs, NULL, NULL, &call->held) < 0 ||
+    int failed = message == NULL ||
+                 (call->state == NULL && hold_leaves(&self->holding, &call->inputs, NULL, NULL, &call->held) < 0) ||
                  keep_entry(self, light_entry(self, call, args, kwargs, message, &none, &none)) < 0;
     Py_XDECREF(text);
     Py_XDECREF(kind);
@@ -665,14 +838,19 @@ static PyObject *light_open(LightRecorder *self, long long left, LightOpen *call
                             PyObject *kwargs)
 {
     Quiet quiet;
+    int sampled = self->taping && self->calls++ % SAMPLE == 0;
+    long long begun = sampled ? light_clock() : 0, sent = self->spent_on_sending;
     int failed = begin_quiet(&quiet, self->no_torch_function) < 0;
     if (!failed) {
-        failed = begin_light(self, call, args, kwargs) < 0;
+        failed = (self->taping && (call->state = thread_state_now(self)) == NULL) || begin_light(self, call, args, kwargs) < 0;
         failed = end_quiet(&quiet) < 0 || failed;
     }
     if (failed)
         return report_trouble(self->notebook) < 0 ? NULL : make_call(left, function, args, kwargs);
+    if (sampled)
+        self->spent += light_clock() - begun;
     PyObject *result = make_call(left, function, args, kwargs);
+    begun = sampled ? light_clock() : 0;
     if (result == NULL) {
         light_raised(self, call, args, kwargs);
     } else if (self->looking) {
@@ -684,6 +862,8 @@ static PyObject *light_open(LightRecorder *self, long long left, LightOpen *call
         if (failed && report_trouble(self->notebook) < 0)
             Py_CLEAR(result);
     }
+    if (sampled)
+        self->spent += light_clock() - begun - (self->spent_on_sending - sent);
     return result;
 }
 
@@ -692,7 +872,7 @@ static PyObject *light_record(LightRecorder *self, long long left, Trait *trait,
 {
     if (!self->looking)
         return make_call(left, function, args, kwargs);
-    LightOpen call = {.trait = trait, .mutates = may_change(trait, args, kwargs)};
+    LightOpen call = {.trait = trait, .function = function, .mutates = may_change(trait, args, kwargs)};
     if (call.mutates < 0) {
         PyErr_Clear(); /* an argument that has no truth: the call itself will say so */
         call.mutates = 1;
@@ -704,6 +884,7 @@ static PyObject *light_record(LightRecorder *self, long long left, Trait *trait,
     end_leaves(&call.held);
     end_leaves(&call.inputs);
     end_words(&call.marks);
+    Py_XDECREF(call.state);
     return result;
 }
 
@@ -829,7 +1010,7 @@ static int note_gradient(LightRecorder *self, const LightHook *hook, int64_t num
                 failed = read_gradient(self, &described, number, hook, place->leaf) < 0;
         } else {
             *elsewhere = 1;
-            if (known > 0)
+            if (known > 0 && !self->taping)
                 self->held += described.numel * described.itemsize;
             if (known > 0 && !is_passed_on(self, &described, holder) && light_turn(self, hook->site))
                 failed = look_in_turn(self, gradient, &described, number, hook->site, AS_GRADIENT, place->leaf) < 0;
@@ -850,6 +1031,8 @@ static int note_gradients(LightHook *self, PyObject *gradients, int64_t number, 
     for (Py_ssize_t i = 0; i < self->count; i++)
         if (note_gradient(recorder, self, number, &self->places[i], gradients, marks, holder, &bytes, &elsewhere) < 0)
             return -1;
+    if (recorder->taping)
+        return PyList_SetSlice(holder, 0, PY_SSIZE_T_MAX, NULL); /* what was looked at waits; the step can be played again */
     recorder->held += bytes;
     return elsewhere ? 0 : keep_recent(recorder, holder, bytes);
 }
@@ -907,12 +1090,14 @@ static PyObject *light_hook_call(PyObject *object, PyObject *arguments, PyObject
         return NULL;
     Py_INCREF(self);
     Py_INCREF(recorder);
+    long long begun = light_clock(), sent = recorder->spent_on_sending;
     depth_begin_room();
     int failed = begin_quiet(&quiet, recorder->no_torch_function) < 0;
     if (!failed) {
         failed = fire_light(self, gradients) < 0;
         failed = end_quiet(&quiet) < 0 || failed;
     }
+    recorder->spent_on_hooks += light_clock() - begun - (recorder->spent_on_sending - sent);
     failed = failed && report_trouble(recorder->notebook) < 0;
     depth_end_room();
     Py_DECREF(recorder);
@@ -969,6 +1154,7 @@ static PyObject *light_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     self->rotation = 1;
     self->backward = 1;
     self->task = -1;
+    self->most_waiting = INT64_MAX;
     self->device_type = -1;
     self->api = PyCapsule_Import(LOOK_API, 0);
     self->hook_type = (PyTypeObject *)PyObject_GetAttrString(module, "LightHook");
@@ -992,6 +1178,14 @@ static PyObject *light_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     else
         self->holding = (Holding){.look = self->look, .kernel_depth = self->kernel_depth, .profiling = self->profiling,
                                   .api = self->api};
+    if (self != NULL) {
+        self->tape.look = self->look;
+        self->tape.layout_of = self->layout_of;
+        self->tape.api = self->api;
+        self->tape.ref_type = (PyTypeObject *)PyObject_GetAttrString(module, "LightRef");
+        if (self->tape.ref_type == NULL)
+            Py_CLEAR(self);
+    }
     return (PyObject *)self;
 }
 
@@ -1092,6 +1286,49 @@ static PyObject *light_device_of(PyObject *object, PyObject *tensor)
     return Py_BuildValue("ii", described.device_type, described.device_index);
 }
 
+/* Shows the function of torch's that tells whether autocast is on. */
+static PyObject *light_open_autocast(PyObject *object, PyObject *address)
+{
+    unsigned long long at = PyLong_AsUnsignedLongLong(address);
+    if (PyErr_Occurred())
+        return NULL;
+    ((LightRecorder *)object)->autocast_door = (_Bool (*)(signed char))(uintptr_t)at;
+    Py_RETURN_NONE;
+}
+
+/* What stands for a tensor on the tape. */
+static PyObject *light_taped(PyObject *object, PyObject *tensor)
+{
+    int unmade = 0;
+    return taped((LightRecorder *)object, tensor, &unmade);
+}
+
+/* Notes that a call which is held has made a tensor. */
+static PyObject *light_made(PyObject *object, PyObject *arguments)
+{
+    LightRecorder *self = (LightRecorder *)object;
+    long long number;
+    int leaf, fresh;
+    PyObject *tensor;
+    Described described;
+    if (!PyArg_ParseTuple(arguments, "LiOp:made", &number, &leaf, &tensor, &fresh))
+        return NULL;
+    int known = self->api->describe(self->look, tensor, &described);
+    if (known < 0 || (known > 0 && enter_made(&self->tape, tensor, &described, number, leaf, fresh) < 0))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *light_new_tape(PyObject *object, PyObject *unused)
+{
+    LightRecorder *self = (LightRecorder *)object;
+    (void)unused;
+    self->calls = self->spent = self->spent_on_hooks = self->spent_on_sending = 0;
+    forget_made(&self->tape);
+    Py_CLEAR(self->last);
+    Py_RETURN_NONE;
+}
+
 static PyMemberDef LIGHT_MEMBERS[] = {
     {"looking", T_BOOL, offsetof(LightRecorder, looking), 0, NULL},
     {"alarm", T_BOOL, offsetof(LightRecorder, alarm), 0, NULL},
@@ -1109,6 +1346,14 @@ static PyMemberDef LIGHT_MEMBERS[] = {
     {"device_used", T_PYSSIZET, offsetof(LightRecorder, device_used), 0, NULL},
     {"stream", T_ULONGLONG, offsetof(LightRecorder, stream), READONLY, NULL},
     {"scaler", T_OBJECT, offsetof(LightRecorder, scaler), 0, NULL},
+    {"calls", T_LONGLONG, offsetof(LightRecorder, calls), READONLY, NULL},
+    {"spent", T_LONGLONG, offsetof(LightRecorder, spent), READONLY, NULL},
+    {"spent_on_sending", T_LONGLONG, offsetof(LightRecorder, spent_on_sending), READONLY, NULL},
+    {"spent_on_hooks", T_LONGLONG, offsetof(LightRecorder, spent_on_hooks), READONLY, NULL},
+    {"taping", T_BOOL, offsetof(LightRecorder, taping), 0, NULL},
+    {"keep_last", T_BOOL, offsetof(LightRecorder, keep_last), 0, NULL},
+    {"last", T_OBJECT, offsetof(LightRecorder, last), 0, NULL},
+    {"most_waiting", T_LONGLONG, offsetof(LightRecorder, most_waiting), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -1119,6 +1364,10 @@ static PyMethodDef LIGHT_METHODS[] = {
     {"look_at", light_look_at, METH_VARARGS, "look_at(tensor, call, site, part, leaf, sink): looks at one tensor"},
     {"look_at_gradients", light_look_at_gradients, METH_VARARGS,
      "look_at_gradients(parameters, sites, part, sink): looks at the gradient of each parameter that has one"},
+    {"open_autocast", light_open_autocast, METH_O, "open_autocast(address): the function that tells whether it is on"},
+    {"taped", light_taped, METH_O, "taped(tensor): what stands for it on the tape"},
+    {"made", light_made, METH_VARARGS, "made(number, leaf, tensor, fresh): a call which is held has made this"},
+    {"new_tape", light_new_tape, METH_NOARGS, "new_tape(): forgets what calls have made"},
     {"take_number", light_take_number, METH_NOARGS, "take_number(): the number of a call"},
     {"end_recent", light_end_recent, METH_NOARGS, "end_recent(): a step has ended"},
     {"device_of", light_device_of, METH_O, "device_of(tensor): what torch's C interface says; None for odd tensors"},

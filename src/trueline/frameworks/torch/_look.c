@@ -58,19 +58,22 @@ static int looker_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
+static void give_back(PyObject *module, int64_t reserved)
+{
+    PyObject *reference = PyLong_FromLongLong(reserved);
+    PyObject *done = reference == NULL ? NULL : state_of(module)->free_weak_ref(NULL, reference);
+    Py_XDECREF(reference);
+    Py_XDECREF(done);
+    if (PyErr_Occurred())
+        PyErr_Clear(); /* a place that is never given out again harms nobody */
+}
+
 /* Gives the places of storages back. */
 static void free_places(Looker *self)
 {
-    PyCFunction free_weak_ref = state_of(self->module)->free_weak_ref;
-    for (size_t i = 0; i < self->storages.size; i++) {
-        const Slot *slot = &self->storages.slots[i];
-        PyObject *reference = slot->length ? PyLong_FromLongLong(slot->value[0]) : NULL;
-        PyObject *done = reference == NULL ? NULL : free_weak_ref(NULL, reference);
-        Py_XDECREF(reference);
-        Py_XDECREF(done);
-        if (PyErr_Occurred())
-            PyErr_Clear(); /* a place that is never given out again harms nobody */
-    }
+    for (size_t i = 0; i < self->storages.size; i++)
+        if (self->storages.slots[i].length)
+            give_back(self->module, self->storages.slots[i].value[0]);
     table_clear(&self->storages);
 }
 
@@ -655,6 +658,15 @@ static PyObject *stand_in(PyObject *object, PyObject *tensor)
     return tensor;
 }
 
+/* Equal for tensors of the same shape, strides, address and dtype. */
+static uint64_t layout_mark(const Facts *facts)
+{
+    int64_t words[] = {(int64_t)facts->pointer, facts->dtype, facts->ndim};
+    uint64_t mark = hash_of(words, sizeof words / sizeof *words);
+    mark ^= hash_of(facts->sizes, (size_t)facts->ndim) * 3;
+    return mark ^ hash_of(facts->strides, (size_t)facts->ndim) * 5;
+}
+
 static int describe_plain(PyObject *module, PyObject *tensor, Described *described)
 {
     const State *state = state_of(module);
@@ -672,6 +684,8 @@ static int describe_plain(PyObject *module, PyObject *tensor, Described *describ
     described->numel = facts.numel;
     described->itemsize = dtype->itemsize;
     described->place = facts.place;
+    described->identity = (uint64_t)(uintptr_t)facts.implementation;
+    described->layout = layout_mark(&facts);
     described->code = dtype->code;
     described->is_exact = dtype->is_exact;
     described->wants_grad = wants_grad(state, tensor, facts.implementation);
@@ -726,8 +740,19 @@ static PyObject *detached(PyObject *module, PyObject *tensor)
 
 _Static_assert(sizeof(Descriptor) == DESCRIPTOR_WORDS * sizeof(uint64_t), "a row of DESCRIPTOR");
 
+static int64_t reserve(PyObject *module, PyObject *tensor)
+{
+    const State *state = state_of(module);
+    PyObject *storage = state->untyped_storage(tensor, NULL);
+    PyObject *reference = storage == NULL ? NULL : state->weak_ref(storage, NULL);
+    int64_t reserved = reference == NULL ? -1 : PyLong_AsLongLong(reference);
+    Py_XDECREF(storage);
+    Py_XDECREF(reference);
+    return reserved;
+}
+
 static LookApi API = {look, version, waits, changed, is_looker, stand_in, describe_plain, marks_of, may_stand_in,
-                      is_alike, detached};
+                      is_alike, detached, reserve, give_back};
 
 /* ---- the module ---- */
 

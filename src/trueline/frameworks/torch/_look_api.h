@@ -20,6 +20,7 @@ typedef struct {
     uint64_t row[DESCRIPTOR_WORDS];
     int64_t version, numel, itemsize;
     uint64_t place; /* of its storage */
+    uint64_t identity, layout; /* the address of the tensor itself; equal for the same part of memory in the same shape */
     int32_t code, device_type, device_index; /* the code of its dtype */
     int is_exact, wants_grad;
 } Described;
@@ -50,6 +51,10 @@ typedef struct {
     int (*is_alike)(PyObject *module, PyObject *tensor, PyObject *other);
     /* Another tensor for the same memory and version counter, of which autograd knows nothing. A new reference. */
     PyObject *(*detached)(PyObject *module, PyObject *tensor);
+    /* Keeps the place of a tensor's storage from being given to another one until it is given back; the number to give
+     * back, -1 with an error set on errors. */
+    int64_t (*reserve)(PyObject *module, PyObject *tensor);
+    void (*give_back)(PyObject *module, int64_t reserved);
 } LookApi;
 
 #endif

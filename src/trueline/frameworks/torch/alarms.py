@@ -145,7 +145,7 @@ class AlarmWatcher(TorchLightWatcher):
         super().end_step(step)
 
     def _forward(self, entry: Entry) -> HeldCall:
-        (call,) = Examiner(self.watch, [entry], _no_rows(), {}).examination(self._now.number, 0).calls
+        (call,) = Examiner(self.watch, [entry], _no_rows()).examination(self._now.number, 0).calls
         return call
 
     def _backwards(self) -> list[tuple[HeldCall, HeldCall | None]]:
@@ -156,7 +156,7 @@ class AlarmWatcher(TorchLightWatcher):
         if not self.watch.alarm and not any_bad(_gradients(self._parameters_held())):
             return []
         self._gather(self._now)
-        examiner = Examiner(self.watch, self.watch.entries, self._now.all_rows(), {})
+        examiner = Examiner(self.watch, self.watch.entries, self._now.all_rows())
         calls = {call.number: call for call in examiner.examination(self._now.number, 0).calls}
         found: list[tuple[HeldCall, HeldCall | None]] = []
         for call in calls.values():

@@ -1,9 +1,9 @@
 """Lets torch's functions that are written in Python ask our function mode in a tenth of the time.
 
 Such a function (``layer_norm``, ``cross_entropy``, ``embedding``) calls ``torch.overrides.handle_torch_function`` when
-a mode is on, which looks for overloaded arguments and takes the mode off and on again in a context manager. While a
-capture or a watch runs, the code of that function is exchanged for a gate to the C extension. It answers where our mode is the one
-on top; everybody else is asked as ever.
+a mode is on, which looks for overloaded arguments and takes the mode off and on again in a context manager. While we
+look, the code of that function is exchanged for a gate to the C extension. It answers where our mode is the one on top;
+everybody else is asked as ever.
 """
 
 from __future__ import annotations

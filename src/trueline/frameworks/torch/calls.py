@@ -95,6 +95,35 @@ def _function_named(libraries: list[ctypes.CDLL], name: str) -> Any:
     raise AttributeError(name)
 
 
+_AUTOCAST = "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE"
+_CPU, _CUDA = 0, 1
+"""What torch's libraries call these kinds of devices."""
+
+
+def autocast_door() -> int:
+    """The address of the function of torch's libraries that tells whether autocast is on for a kind of device; 0 where
+    there is none, where another kind of device may be in use, or where it does not say what torch says in Python."""
+    if torch._C._get_privateuse1_backend_name() != "privateuseone" or torch.xpu.is_available():
+        return 0
+    try:
+        mode = getattr(os, "RTLD_NOLOAD", 0) | ctypes.DEFAULT_MODE
+        libraries = [ctypes.CDLL(name, mode=mode) for name in _LIBRARIES[sys.platform]]
+        door = _function_named(libraries, _AUTOCAST)
+    except (OSError, AttributeError, KeyError):
+        return 0
+    door.restype, door.argtypes = ctypes.c_bool, [ctypes.c_int8]
+    for kind, number in (("cpu", _CPU), ("cuda", _CUDA)):
+        before = torch.is_autocast_enabled(kind)
+        try:
+            for on in (True, False):
+                torch.set_autocast_enabled(kind, on)
+                if door(number) is not on:
+                    return 0
+        finally:
+            torch.set_autocast_enabled(kind, before)
+    return ctypes.cast(door, ctypes.c_void_p).value or 0
+
+
 class _Probe(torch.overrides.TorchFunctionMode):
     """A mode that does nothing, to be found by the doors."""
 

@@ -25,10 +25,10 @@ from trueline.frameworks import depth
 from trueline.frameworks.base import Notebook, Scope
 from trueline.frameworks.imports import on_import
 from trueline.frameworks.selection import is_narrow
-from trueline.frameworks.states import is_outermost
 from trueline.frameworks.switch import Laid, Switch, Undo
-from trueline.frameworks.torch import regions
+from trueline.frameworks.torch import compiler, regions
 from trueline.frameworks.torch.asking import quick_asking
+from trueline.frameworks.torch.borders import Borders
 from trueline.frameworks.torch.calls import quick_registration
 from trueline.frameworks.torch.functions import custom_functions
 from trueline.frameworks.torch.modes import (
@@ -54,7 +54,7 @@ from trueline.records import Level
 from trueline.store.interrupts import shielded
 
 COMPILED = "inside of a torch.compile region (its inputs and outputs are recorded)"
-COMPILED_UNRECORDED = "inside of a torch.compile region (at this level its inputs and outputs are not recorded)"
+WHOLE_BACKWARD = "gradients of calls whose backward is compiled as a whole (compiled autograd)"
 SCRIPTED = "inside of a torch.jit function (its inputs and outputs are recorded)"
 OTHER_THREADS = "modules that other threads called while a compiled region ran"
 
@@ -68,6 +68,7 @@ class TorchWatcher:
         self._traits = Traits(self.watch)
         self._states = None if is_narrow(scope) else States(self.watch)
         self._prepare(record=Level.API in scope.levels)
+        self._listen()
 
     _states: States | None = None
     """What writes down the named state of the program; nobody where only a part of the calls is wanted."""
@@ -91,6 +92,32 @@ class TorchWatcher:
         self._undo = Undo()
         self._undo_last = Undo()
         """What stays between captured steps, when it does nothing."""
+        self._borders = Borders(self.watch, self._traits, self._splice_border)
+
+    def _listen(self) -> None:
+        """Hears of graphs that are compiled, also before the first step that is wanted: later nobody has them."""
+        there = {name for name in compiler.LISTENED if regions.is_there(name)}
+        for name in sorted(there):
+            self._compiler_found(name)
+        self._undo_last.add(on_import(compiler.LISTENED - there, self._compiler_found))
+        for function in compiler.compiled_graphs():
+            self._borders.found(function)
+
+    def _compiler_found(self, name: str) -> None:
+        borders = self._borders
+        found: list[tuple[Any, Any]] = []
+        if name == compiler.GRAPHS:
+            found += [(function, borders.compiles) for function in compiler.compiles()]
+            found += [(function, borders.installs) for function in compiler.installs()]
+        else:
+            found += [(function, borders.stage(stages)) for function, stages in compiler.logs()]
+        for function, handler in found:
+            self._splice_border(function, handler)
+
+    def _splice_border(self, function: Any, handler: Any) -> None:
+        splice = Splice(function, handler)
+        self._undo_last.add(splice.off)
+        splice.on()
 
     def start(self) -> None:
         if self.watch.looking:
@@ -231,6 +258,8 @@ class TorchWatcher:
                 self._splice(self._inside, function, self._collective)
         for function in regions.tracers(name):
             self._splice(self._around, function, self._traced(f"{function.__module__}.{function.__qualname__}"))
+        for function in regions.whole_backward() if name == regions.WHOLE_BACKWARD else ():
+            self._splice(self._around, function, self._whole_backward)
         if name == regions.COMPILER:
             self._find_compiler()
 
@@ -256,7 +285,8 @@ class TorchWatcher:
         """What of us runs within a compiled region, where one region is entered from another."""
         methods: tuple[Any, ...] = (self._compiled, self._compiled_module, self._region, self._custom_backward)
         traced: Any = self._traced("")
-        return [method.__func__.__code__ for method in methods] + [traced.__code__, *Splice.own_codes()]
+        own = [traced.__code__, *self._borders.codes(), *Splice.own_codes()]
+        return [method.__func__.__code__ for method in methods] + own
 
     def _asks_fast_path(self, own: Any) -> Any:
         """Some modules of torch take a faster way if no tensor would be asked about its calls; ours asks about none."""
@@ -303,6 +333,22 @@ class TorchWatcher:
         with self._lifted():
             return original(*args, **kwargs)
 
+    def _whole_backward(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._without_hooks(original(*args, **kwargs))
+
+    @contextlib.contextmanager
+    def _without_hooks(self, context: Any) -> Iterator[Any]:
+        """Within what compiles backwards as a whole no hook is put at a node: it would be compiled too."""
+        before = self.watch.backward_wanted
+        self.watch.backward_wanted = False
+        if before:
+            self.watch.notebook.tally.miss(WHOLE_BACKWARD)
+        try:
+            with context as entered:
+                yield entered
+        finally:
+            self.watch.backward_wanted = before
+
     def _collective(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         state = self.watch.state
         if state.in_collective or not self._records:  # one that is made of another, or torch asking about it once more
@@ -333,34 +379,32 @@ class TorchWatcher:
     def _compiled(self, module: Any, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.watch.state.region:  # a compiled module is called through a compiled function: one region
             return original(*args, **kwargs)
-        left = None if module is None else self._entered(module, args, kwargs)
-        result = self._region(regions.compiled_name(original), original, args, kwargs)
-        if left is not None:
-            left(result)
-        return result
+        name = regions.compiled_name(original)
+        if module is None or not self.watch.looking:
+            return self._region(name, original, args, kwargs)
+
+        def run(_: Any, *inner: Any, **named: Any) -> Any:
+            return self._region(name, original, inner, named)
+
+        return self._modules.around(run, (module, *args), kwargs)
 
     def _compiled_module(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.watch.state.region:
             return original(*args, **kwargs)
-        name = type(getattr(args[0], "_orig_mod", args[0])).__qualname__
-        left = self._entered(args[0], args[1:], kwargs)
-        result = self._region(name, original, args, kwargs, skip_first=True)
-        if left is not None:
-            left(result)
-        return result
+        module = getattr(args[0], "_orig_mod", args[0])
+        name = type(module).__qualname__
+        if not self.watch.looking:
+            return original(*args, **kwargs)
 
-    def _entered(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Tells that a compiled module is about to run; what is to be called with its result, None where it is not an
-        outermost one."""
-        states = self._states
-        if states is None or states.inside or not is_outermost(self.watch.state.modules):
-            return None
-        return states.entered(module, args, kwargs)
+        def run(_: Any, *inner: Any, **named: Any) -> Any:
+            return self._region(name, original, (args[0], *inner), named, skip_first=True)
+
+        return self._modules.around(run, (module, *args[1:]), kwargs)
 
     def _region(
         self, name: str, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, skip_first: bool = False
     ) -> Any:
-        """Records what goes in and out of a compiled region."""
+        """Records what goes in and out of a compiled region; where it is one graph, the graph's own call says it."""
 
         def run(*inner: Any, **named: Any) -> Any:
             with self._lifted():
@@ -368,12 +412,13 @@ class TorchWatcher:
 
         if not self.watch.looking:
             return original(*args, **kwargs)
-        self.watch.notebook.tally.miss(COMPILED if self._records else COMPILED_UNRECORDED)
+        self.watch.notebook.tally.miss(COMPILED)
         self._settle()
-        if not self._records:
-            return run(*args, **kwargs)
         trait = self._traits.named(f"torch.compile.{name}", mutates=True)
-        return self.watch.call_outside(trait, run, args, kwargs, skip_first=skip_first)
+        before = self._borders.entered()
+        return self.watch.call_outside(
+            trait, run, args, kwargs, skip_first=skip_first, unless=lambda: self._borders.entered() == before + 1
+        )
 
     def _settle(self) -> None:
         """Has what waits read: unseen code may change any of it."""

@@ -18,7 +18,6 @@ import torch
 
 from trueline.frameworks.light import Examination, LightOptions, LookName, Sink, StepLooks
 from trueline.frameworks.torch import light_looks
-from trueline.frameworks.torch.doors import TorchWatcher
 from trueline.frameworks.torch.light_calls import FORWARD_FIELDS, Entry, LightWatch
 from trueline.frameworks.torch.light_examine import Examiner
 from trueline.frameworks.torch.light_hold import is_parameter, wants_grad
@@ -26,7 +25,9 @@ from trueline.frameworks.torch.light_leaves import leaves_of, place_of
 from trueline.frameworks.torch.light_looks import RAW
 from trueline.frameworks.torch.light_names import LookNames, entry_numbered
 from trueline.frameworks.torch.light_notebook import LightTraits
-from trueline.frameworks.torch.light_steps import Copies, Step, free_memory
+from trueline.frameworks.torch.light_steps import Step, free_memory
+from trueline.frameworks.torch.light_tape import Tape, parts_of
+from trueline.frameworks.torch.light_taping import Taping
 from trueline.frameworks.torch.modes import push, remove
 from trueline.frameworks.torch.unseen import Unseen, bytes_of
 
@@ -38,7 +39,7 @@ BAD_STEPS = 2
 LEAST_HELD = 64 << 20
 
 
-class TorchLightWatcher(TorchWatcher):
+class TorchLightWatcher(Taping):
     """Watches a PyTorch program lightly."""
 
     watch: Any
@@ -49,20 +50,25 @@ class TorchLightWatcher(TorchWatcher):
         self._steps: dict[int, Step] = {}
         self._began = 0.0
         self._rotation = 1 if self.options.whole else self.options.rotation
-        self._copies = (Copies(), Copies())
-        """Two sets take turns."""
         self._stopped = False
         self.watch = self._make_watch()
         self.trouble: dict[str, int] = self.watch.notebook.trouble_texts
         self._scope = self.watch.scope
         self._traits = LightTraits(self.watch)
         self._prepare(record=True)
+        self._listen()
         self._names = LookNames(self.watch, self._modules)
         self.names: Sequence[LookName] = self._names.names
         self._asleep = False
+        self._prepare_tape()
 
     def _make_watch(self) -> LightWatch:
-        return LightWatch(self.options, backward_begins=self._backward_begins, over_limit=self._over_limit)
+        return LightWatch(
+            self.options,
+            backward_begins=self._backward_begins,
+            over_limit=self._over_limit,
+            before_change=self._before_change,
+        )
 
     # Beginning and ending.
 
@@ -73,6 +79,8 @@ class TorchLightWatcher(TorchWatcher):
         self.watch.new_step(0, self._rotation)
         self._began = time.process_time()
         self._open()
+        self._share.measure(self._mode)
+        self._begin_tape()
 
     def stop(self) -> None:
         self._shut()
@@ -85,6 +93,8 @@ class TorchLightWatcher(TorchWatcher):
             for step in self._steps.values():
                 step.arrived(wait=True)
             self._settle()
+            if self.watch.recorder is not None:
+                self.watch.recorder.new_tape()
 
     def pause(self) -> None:
         self.stop()
@@ -101,7 +111,7 @@ class TorchLightWatcher(TorchWatcher):
         self.watch.entries.clear()
         self._steps.clear()
         self._now = Step(0)
-        self._copies = (Copies(), Copies())
+        self._tape = Tape()
 
     # Steps.
 
@@ -118,8 +128,10 @@ class TorchLightWatcher(TorchWatcher):
         if self._asleep:  # an optimizer raised in the middle of its step
             self._wake()
         self._adapt()
+        self._end_tape()
         self._now = Step(step + 1)
         self.watch.new_step(step + 1, self._rotation)
+        self._begin_tape()
         self._began = time.process_time()
 
     def _close_step(self, number: int) -> None:
@@ -132,11 +144,12 @@ class TorchLightWatcher(TorchWatcher):
         self._gather(now)
         self.watch.end_recent()
         now.entries = self.watch.entries[:]
+        now.tape = self._tape if self.watch.taping else None
         del self.watch.entries[:]
         now.bytes = self.watch.own.held - sum(step.bytes for step in self._steps.values())
         sent = self.watch.looks.collect()
         now.arriving += sent
-        now.elsewhere = bool(sent)
+        now.elsewhere |= bool(sent)
         now.ended = True
         self._steps[number] = now
 
@@ -174,7 +187,7 @@ class TorchLightWatcher(TorchWatcher):
             self._names.learn(step.rows[step.given :], step.entries)
             step.missed += len(step.entries)
         step.entries = []
-        step.copies = {}
+        step.tape = None
         self.watch.own.held -= step.bytes
         step.bytes = 0
 
@@ -221,15 +234,22 @@ class TorchLightWatcher(TorchWatcher):
                 found.arriving += self.watch.looks.collect()
             if found is None:
                 return Examination(step, None, ())
+            if found is self._now and self.watch.resting:
+                return Examination(step, None, (), note=self._why_not_taped())
             found.arrived(wait=True)
             entries = found.entries if found.ended else self.watch.entries[:]
-            examiner = Examiner(self.watch, entries, found.all_rows(), found.copies)
+            tape = found.tape if found.ended else self._tape if self.watch.taping else None
+            if tape is not None and entries:
+                return self._played(step, entries, tape, found)
+            examiner = Examiner(self.watch, entries, found.all_rows())
             return examiner.examination(step, found.missed)
 
     # What is looked at in every step.
 
     def _backward_begins(self, forward: int) -> None:
         """A backward begins at the output of this call: its loss."""
+        if self.watch.taping:  # it has been looked at
+            return
         now = self._now
         now.backward, now.graded = True, False
         entry = entry_numbered(self.watch.entries, forward)
@@ -241,6 +261,11 @@ class TorchLightWatcher(TorchWatcher):
 
     def _look_at_result(self) -> None:
         """In a step without a backward, what its last call gave stands for what the step was for."""
+        if self.watch.taping:
+            number, site, *last = self.watch.recorder.last or (-1, -1)
+            for leaf, tensor in enumerate(last):
+                self.watch.looks.add(tensor, number, site, light_looks.OUTPUT, leaf, Sink.RESULT)
+            return
         entry = next((entry for entry in reversed(self.watch.entries) if len(entry) == FORWARD_FIELDS), None)
         if entry is None or isinstance(entry[5], str):
             return
@@ -259,7 +284,7 @@ class TorchLightWatcher(TorchWatcher):
                 parameters = [one for group in optimizer.param_groups for one in group["params"]]
                 self._look_at_gradients(parameters)
                 self._now.graded = True
-                self._copy(parameters)
+                self._hear_of_it()
         except Exception as error:
             self.watch.notebook.trouble(error)
         remove(self._mode)
@@ -271,6 +296,8 @@ class TorchLightWatcher(TorchWatcher):
         try:
             with Unseen():
                 self._now.stepped = True
+                if self.watch.taping:
+                    self._cut_tape()
                 self._look_at_parameters(optimizer)
         except Exception as error:
             self.watch.notebook.trouble(error)
@@ -278,7 +305,8 @@ class TorchLightWatcher(TorchWatcher):
 
     def _wake(self) -> None:
         self._asleep = False
-        push(self._mode)
+        if not self.watch.resting:
+            push(self._mode)
 
     def _look_at_gradients(self, parameters: list[torch.Tensor]) -> None:
         self.watch.looks.add_gradients(parameters, self._names.parameters(parameters))
@@ -294,23 +322,13 @@ class TorchLightWatcher(TorchWatcher):
             add(parameters[position], -1, sites[position], light_looks.PARAMETER, 0, Sink.PARAMETER)
         self.watch.looks.send()
 
-    def _copy(self, parameters: list[torch.Tensor]) -> None:
-        """Keeps what parameters on a device were for the calls of this step: when it is known that the step was bad,
-        the optimizer has long changed them. On the CPU that is known before."""
-        there = [one for one in parameters if one.grad is not None and self.watch.looks.is_later(one)]
-        if there:
-            self._now.copies = self._copies[self._now.number % 2].take(there, most=self.watch.own.limit // 4)
-            for step in self._steps.values():
-                if step.number % 2 == self._now.number % 2:
-                    step.copies = {}  # overwritten
-
     def _parameters_held(self) -> list[torch.Tensor]:
         """The leaves that calls of this step were given and whose gradient is wanted."""
         found: dict[int, torch.Tensor] = {}
         for entry in self.watch.entries:
             if len(entry) == FORWARD_FIELDS:
-                for tensor in leaves_of(entry[3], entry[4]):
-                    if is_parameter(tensor):
+                for tensor in parts_of(entry[3:5]):
+                    if isinstance(tensor, torch.Tensor) and is_parameter(tensor):
                         found[id(tensor)] = tensor
         return list(found.values())
 
@@ -330,7 +348,7 @@ class TorchLightWatcher(TorchWatcher):
                     return
                 for step in list(self._steps.values()):
                     self._release(step)
-                if own.held > own.limit:
+                if own.held > own.limit and not self.watch.taping:
                     self._evict()
         except Exception as error:
             self.watch.notebook.trouble(error)

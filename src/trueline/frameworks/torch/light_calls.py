@@ -2,7 +2,7 @@
 
 A call leaves an **entry** in a list, a tuple that holds whatever the call was given and gave:
 
-    forward   (number, site, thread, args, kwargs, result, before, after, made)
+    forward   (number, site, thread, args, kwargs, result, before, after, made, function, modes)
     backward  (number, site, thread, forward number, [gradients], places, versions)
 
 ``before`` are the versions of the tensors in the arguments as 64-bit integers, ``after`` the same after a call that may
@@ -11,6 +11,9 @@ error, as text. ``places`` are pairs: which of the gradients belongs to which te
 gradients is empty once they were let go of: on the CPU each is read when it arrives, and only the youngest are kept as
 long as all are good, since memory that is not given back costs a program more than the reading. Trees, layouts and
 stacks are made of entries when somebody asks.
+
+``function`` and ``modes`` are there where the call is on the tape (``light_tape.py``): then nothing of what it made is
+held, a ``LightRef`` stands for each tensor that a call of the step has made, and there is no ``after`` and no ``made``.
 
 Tensors in an entry stand for those of the program (``light_hold.py``), which die when it lets go of them.
 
@@ -32,13 +35,14 @@ import torch
 
 from trueline.frameworks.base import Scope
 from trueline.frameworks.light import LightOptions, Sink
-from trueline.frameworks.torch.calls import fast_calls
+from trueline.frameworks.torch.calls import autocast_door, fast_calls
 from trueline.frameworks.torch.fast import fast_looks
 from trueline.frameworks.torch.light_groups import plain_of
 from trueline.frameworks.torch.light_hold import Holding
 from trueline.frameworks.torch.light_leaves import leaves_of, place_of, versions_of, written_unseen
 from trueline.frameworks.torch.light_looks import GRADIENT, INPUT, OUTPUT, LookTables
 from trueline.frameworks.torch.light_notebook import LightNotebook
+from trueline.frameworks.torch.light_tape import MOST_SAVED, autocast_types, layout_of, state_of_thread, written_by
 from trueline.frameworks.torch.names import Trait, may_change
 from trueline.frameworks.torch.opencalls import Closing, made_between, recomputing, thread_state
 from trueline.frameworks.torch.selection import Selection
@@ -51,7 +55,7 @@ from trueline.store.columns import NONE
 
 _graph_task = torch._C._current_graph_task_id
 
-FORWARD_FIELDS = 9
+FORWARD_FIELDS = 11
 """The length of the entry of a forward call; that of a backward is shorter."""
 
 WINDOW = 16 << 20
@@ -85,6 +89,7 @@ class LightWatch:
         *,
         backward_begins: Callable[[int], None],
         over_limit: Callable[[], None],
+        before_change: Callable[[list[torch.Tensor]], None] | None = None,
     ) -> None:
         self.scope = Scope(stacks=False, backward=options.backward)
         notebook: Any = LightNotebook()
@@ -102,7 +107,13 @@ class LightWatch:
         self._held_code: list[CodeType | None] = []
         self._known: dict[Any, int] = {}
         self._over_limit, self._backward_begins = over_limit, backward_begins
-        self._looking = False
+        self._before_change = before_change
+        self.ref_type: Any = getattr(self.fast, "LightRef", None)
+        self.outside = 0
+        """How many calls were seen that cannot be made again, and whose part in the step is needed to compute it."""
+        self.received: dict[int, list[tuple[Any, torch.Tensor]]] = {}
+        """As in a Tape."""
+        self._looking = self._resting = False
         self._scaler: Any = None
         self._task = -1
         self.epoch = 0
@@ -140,9 +151,15 @@ class LightWatch:
             stream_of=getattr(torch._C, "_cuda_getCurrentRawStream", None),
             kernel_depth=kernel_depth,
             profiling=profiling,
+            layout_of=layout_of,
+            before_change=self._about_to_change,
+            autocast=torch.is_autocast_enabled,
+            autocast_types=autocast_types(),
+            state_of_thread=state_of_thread,
         )
         recorder.backward = int(self._backward)
         recorder.limit, recorder.window, recorder.whole = self.limit, self.window, self.whole
+        recorder.open_autocast(autocast_door())
         self.looks.attach(recorder)
         return recorder
 
@@ -156,7 +173,17 @@ class LightWatch:
     def looking(self, looking: bool) -> None:
         self._looking = looking
         if self.recorder is not None:
-            self.recorder.looking = looking
+            self.recorder.looking = looking and not self._resting
+
+    @property
+    def resting(self) -> bool:
+        """Whether the calls of this step are left out."""
+        return self._resting
+
+    @resting.setter
+    def resting(self, resting: bool) -> None:
+        self._resting = resting
+        self.looking = self._looking
 
     @property
     def scaler(self) -> Any:
@@ -168,12 +195,36 @@ class LightWatch:
         if self.recorder is not None:
             self.recorder.scaler = trait
 
+    @property
+    def backward_wanted(self) -> bool:
+        """Whether gradients are listened for at the nodes of graphs."""
+        return self._backward
+
+    @backward_wanted.setter
+    def backward_wanted(self, wanted: bool) -> None:
+        self._backward = wanted
+        if self.recorder is not None:
+            self.recorder.backward = int(wanted)
+
     def new_step(self, turn: int, rotation: int) -> None:
         """Begins to count the calls of a step."""
         self.epoch += 1
         owner = self if self.recorder is None else self.recorder
         owner.epoch, owner.turn, owner.rotation, owner.nanoseconds = self.epoch, turn % rotation, rotation, 0
         owner.round = turn // rotation
+
+    @property
+    def taping(self) -> bool:
+        """Whether calls are put on the tape and not held."""
+        return self.recorder is not None and bool(self.recorder.taping)
+
+    def _about_to_change(self, trait: Trait, args: Any, kwargs: dict[str, Any] | None) -> None:
+        if self._before_change is None:
+            return
+        taped, ref = self.recorder.taped, self.ref_type
+        changed = [one for one in written_by(trait, args, kwargs) if type(taped(one)) is not ref]
+        if changed:
+            self._before_change(changed)
 
     @property
     def own(self) -> Any:
@@ -226,10 +277,11 @@ class LightWatch:
         skip_first: bool = False,
         wait: bool = False,
         frames: int = 2 + FRAMES,
+        unless: Callable[[], bool] | None = None,
     ) -> Any:
         """Like ``call``, for functions that are entered with the modes on; they stay on inside. So many ``frames`` up
-        the program made the call."""
-        if not self._looking:
+        the program made the call. A call that another one says too (``unless``) costs little here, and is kept."""
+        if not self._looking or self._resting:
             return function(*args, **kwargs)
 
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -255,7 +307,7 @@ class LightWatch:
     ) -> None:
         if error is not None:
             given = Holding().given(args, kwargs)
-            self._add((*call[:3], *given, f"{type(error).__name__}: {error}", call[3], None, b""))
+            self._add((*call[:3], *given, f"{type(error).__name__}: {error}", call[3], None, b"", None, None))
         elif self._looking:
             try:
                 with Unseen():
@@ -298,7 +350,26 @@ class LightWatch:
         after = versions_of(inputs) if mutates else None
         holding = Holding()
         own = *holding.given(args, kwargs), holding.held(result, made=True)
-        self._add((number, site, thread, *own, before, after, versions_of(outputs)))
+        self._add((number, site, thread, *own, before, after, versions_of(outputs), None, None))
+        if self.taping:
+            self._hold_outside(trait, number, args, kwargs, inputs, outputs)
+
+    def _hold_outside(
+        self, trait: Trait, number: int, args: Any, kwargs: Any, inputs: list[torch.Tensor], outputs: list[torch.Tensor]
+    ) -> None:
+        """A call on a tape that cannot be made again: what it made is held, and so is what it received from others."""
+        places = {place_of(tensor) for tensor in inputs}
+        self.outside += any(told(tensor, "requires_grad") for tensor in outputs)
+        for leaf, tensor in enumerate(outputs):
+            self.recorder.made(number, leaf, tensor, place_of(tensor) not in places)
+        if not trait.hides_all:
+            return
+        for position in sorted(written_unseen(trait, args, kwargs, inputs)):
+            ref = self.recorder.taped(inputs[position])
+            if type(ref) is self.ref_type and bytes_of(inputs[position]) <= MOST_SAVED:
+                self.received.setdefault(number, []).append((ref, inputs[position].detach().clone()))
+            elif type(ref) is self.ref_type:
+                self.outside += 1
 
     def _look_in_turn(self, tensor: torch.Tensor, number: int, site: int, part: int, leaf: int) -> None:
         owner = self.own

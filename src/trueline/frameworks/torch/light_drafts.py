@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,8 +39,6 @@ class Leaf:
     version: int
     missing: str = ""
     look: Any = None
-    kept: torch.Tensor | None = None
-    """A copy of what it was, where it was changed since."""
     own: bool = False
     """Whether ``tensor`` only stands for one of this shape, which is gone."""
     writes: int = 0
@@ -74,19 +72,16 @@ class Draft:
 
 
 class Drafts:
-    """The drafts of one step. ``copies`` are parameters as they were before the optimizer changed them, by ``id``, with
-    their version."""
+    """The drafts of one step."""
 
     def __init__(
         self,
         watch: LightWatch,
         entries: Iterable[Entry],
         rows: LooksArray,
-        copies: Mapping[int, tuple[int, torch.Tensor]],
     ) -> None:
         self._watch = watch
         self._rows = rows
-        self._copies = copies
         self._trees = Trees(watch.notebook)
         self._tables = watch.notebook.tables
         self._seen = {(int(row["call"]), *taken_apart(int(row["key"]))[1:3]): row for row in rows}
@@ -111,7 +106,7 @@ class Drafts:
             self._drafts[draft.number] = draft
 
     def _forward(self, entry: Entry) -> Draft:
-        number, site, _, args, kwargs, result, before, after, made = entry
+        number, site, _, args, kwargs, result, before, after, made, *_ = entry
         leaves: list[torch.Tensor] = []
         key: Any = (tuple([flatten(value, leaves) for value in args]), None)
         if kwargs:
@@ -259,11 +254,11 @@ class Drafts:
                 if leaf.missing:
                     continue
                 if _version(leaf.tensor) != leaf.version or leaf.writes != self._writes.get(place_of(leaf.tensor), 0):
-                    self._find_copy(draft, leaf)
+                    self._seen_then(draft, leaf)
                 if not leaf.missing and leaf.tensor.dtype.is_floating_point | leaf.tensor.dtype.is_complex:
                     waiting.setdefault(self._identity(leaf), []).append(leaf)
         leaves = [same[0] for same in waiting.values()]
-        looks = exact_looks([leaf.tensor if leaf.kept is None else leaf.kept for leaf in leaves])
+        looks = exact_looks([leaf.tensor for leaf in leaves])
         for same, look in zip(waiting.values(), looks, strict=True):
             for leaf in same:
                 leaf.look = look
@@ -278,12 +273,8 @@ class Drafts:
             if leaf.look is None and leaf.missing:
                 leaf.look = known.get(self._identity(leaf))
 
-    def _find_copy(self, draft: Draft, leaf: Leaf) -> None:
-        """What is known of a tensor that was changed since: a copy, or at least a look at it from then."""
-        version, copy = self._copies.get(id(leaf.tensor), (-2, None))
-        if copy is not None and version == leaf.version:
-            leaf.kept = copy
-            return
+    def _seen_then(self, draft: Draft, leaf: Leaf) -> None:
+        """What is known of a tensor that was changed since: a look at it from then, if there is one."""
         leaf.missing = CHANGED
         if draft.forward is None:
             made = leaf.role is Role.OUTPUT

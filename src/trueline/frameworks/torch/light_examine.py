@@ -32,10 +32,10 @@ _PASSES_ON = frozenset(
 class Examiner(Drafts):
     """Examines one step."""
 
-    def examination(self, step: int, missed: int) -> Examination:
+    def examination(self, step: int, missed: int, note: str = "") -> Examination:
         origin = self._origin()
         calls = {number: self._call(draft, step) for number, draft in sorted(self._drafts.items())}
-        return Examination(step, None if origin is None else calls[origin.number], tuple(calls.values()), missed)
+        return Examination(step, None if origin is None else calls[origin.number], tuple(calls.values()), missed, note)
 
     # The origin.
 
@@ -163,11 +163,11 @@ def _passes_on(draft: Draft) -> bool:
 
 
 def _content_of(leaf: Leaf) -> Callable[[], memoryview]:
-    tensor = leaf.tensor if leaf.kept is None else leaf.kept
+    tensor = leaf.tensor
 
     def content() -> memoryview:
         with Unseen():  # modes of the program may be on again when it is asked for
-            if leaf.kept is None and _version(tensor) != leaf.version:
+            if _version(tensor) != leaf.version:
                 raise TruelineError(f"{leaf.path} was changed after it was examined; ask for its content before")
             plain = plain_of(tensor)
             assert plain is not None, "it has been read"

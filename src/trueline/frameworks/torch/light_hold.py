@@ -125,7 +125,9 @@ def spelled(value: Any) -> Any:
     return list(value) if isinstance(value, list) else value
 
 
-_LASTING = frozenset({torch.Size, torch.dtype, torch.device, torch.memory_format, torch.layout, slice, type(...), complex})
+_LASTING = frozenset(
+    {torch.Size, torch.dtype, torch.device, torch.memory_format, torch.layout, slice, type(...), complex}
+)
 """Types of values that may be held: nobody hears when they die."""
 
 

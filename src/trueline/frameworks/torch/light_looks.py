@@ -126,6 +126,15 @@ class LookTables:
         self._all_later = True
         self._begin_device(tensor)
 
+    def read_as(self, other: LookTables) -> None:
+        """Reads tensors in CPU memory as the other one does."""
+        self._all_later = other._all_later
+
+    @property
+    def any_later(self) -> bool:
+        """Whether anything was read in groups so far."""
+        return bool(self._devices)
+
     def attach(self, recorder: Any) -> None:
         """Lets the C extension fill the tables."""
         self.recorder = recorder

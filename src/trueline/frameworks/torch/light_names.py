@@ -14,6 +14,7 @@ from trueline.frameworks.light import LOOKS, LookName, LooksArray, Sink
 from trueline.frameworks.torch.flatten import flatten
 from trueline.frameworks.torch.light_calls import FORWARD_FIELDS, Entry, LightWatch, Site
 from trueline.frameworks.torch.light_looks import GRADIENT, INPUT, OUTPUT, PARAMETER, taken_apart
+from trueline.frameworks.torch.light_tape import with_refs
 from trueline.frameworks.torch.modules import ModuleWatch
 from trueline.numerics.light import LOOK
 from trueline.records import Phase, Role
@@ -109,7 +110,7 @@ class LookNames:
             nth=site.nth,
             phase=Phase.BACKWARD if known.part == GRADIENT else Phase.FORWARD,
             role=Role.OUTPUT if known.part == OUTPUT else Role.INPUT,
-            path=_path(known.part, known.leaf, call, entries),
+            path=_path(known.part, known.leaf, call, entries, self._watch.ref_type),
             dtype=dtype,
             module=path,
             module_class=kind,
@@ -131,7 +132,12 @@ def entry_numbered(entries: list[Entry], number: int) -> Entry | None:
     return next((entry for entry in reversed(entries) if entry[0] == number), None)
 
 
-def _path(part: int, leaf: int, call: int, entries: list[Entry]) -> str:
+def _key(value: Any, ref_type: Any) -> Any:
+    """The key of a value; what stands on a tape for a tensor counts as one."""
+    return flatten(value if ref_type is None else with_refs(value, lambda ref: torch.empty(0), (ref_type,)), [])
+
+
+def _path(part: int, leaf: int, call: int, entries: list[Entry], ref_type: Any) -> str:
     """Where a tensor lies in the arguments or in the result of its call."""
     prefix = "args" if part == INPUT else "out"
     entry = entry_numbered(entries, call)
@@ -139,6 +145,7 @@ def _path(part: int, leaf: int, call: int, entries: list[Entry]) -> str:
         entry = entry_numbered(entries, entry[3])
     if entry is None:
         return f"{prefix}.{leaf}"
-    key: Any = (list, tuple([flatten(value, []) for value in entry[3]])) if part == INPUT else flatten(entry[5], [])
+    given = part == INPUT
+    key: Any = (list, tuple([_key(value, ref_type) for value in entry[3]])) if given else _key(entry[5], ref_type)
     paths = [path for _, path in sorted(tensor_paths(tree_of(key)[0], prefix))]
     return paths[leaf] if leaf < len(paths) else f"{prefix}.{leaf}"

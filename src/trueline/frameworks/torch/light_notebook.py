@@ -25,6 +25,8 @@ class LightNotebook:
         self._numbers: dict[str, dict[Any, int]] = {}
         self.next_call = itertools.count().__next__
         self.step = 0
+        self.events: list[dict[str, Any]] = []
+        """Graphs of compiled regions: they are few, and compiled once."""
 
     def define(self, table: str, key: Any, row: Callable[[], list[Any]]) -> int:
         numbers = self._numbers.setdefault(table, {})
@@ -34,6 +36,9 @@ class LightNotebook:
             rows.append(row())
             number = numbers[key] = len(rows) - 1
         return number
+
+    def evidence(self, event: dict[str, Any]) -> None:
+        self.events.append(event)
 
     def trouble(self, error: BaseException) -> None:
         """Notes a fault of ours; what the handler of a signal has raised is none, and goes on to the program."""

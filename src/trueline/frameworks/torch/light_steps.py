@@ -11,7 +11,7 @@ import torch
 from trueline.frameworks.light import LooksArray, Sink, is_bad
 from trueline.frameworks.torch.light_calls import Entry
 from trueline.frameworks.torch.light_looks import RAW, Arriving
-from trueline.frameworks.torch.unseen import Unseen
+from trueline.frameworks.torch.light_tape import Tape
 
 
 @dataclass
@@ -22,7 +22,8 @@ class Step:
     entries: list[Entry] = field(default_factory=list)
     rows: list[LooksArray] = field(default_factory=list)
     arriving: list[Arriving] = field(default_factory=list)
-    copies: dict[int, tuple[int, torch.Tensor]] = field(default_factory=dict)
+    tape: Tape | None = None
+    """What belongs to the entries, where they are on a tape."""
     given: int = 0
     """How many of ``rows`` were given away by ``poll``."""
     bytes: int = 0
@@ -55,35 +56,6 @@ class Step:
         rows = self.all_rows()
         found = rows[rows["key"] % 8 == Sink.SCALER]
         return bool((found["largest"] > 0).any()) if len(found) else None
-
-
-class Copies:
-    """Copies of parameters, in memory that is used again: most often of the same ones, where they were."""
-
-    def __init__(self) -> None:
-        self._of: list[tuple[torch.Tensor, int]] = []
-        """The parameters, each with its address."""
-        self._sources: list[torch.Tensor] = []
-        self._copies: list[torch.Tensor] = []
-
-    def take(self, parameters: list[torch.Tensor], *, most: int) -> dict[int, tuple[int, torch.Tensor]]:
-        """Copies of parameters by ``id``, each with its version; none where they need more than ``most`` bytes."""
-        if not self._fits(parameters):
-            size = sum(one.numel() * one.element_size() for one in parameters)
-            self._of = [(one, one.data_ptr()) for one in parameters] if size <= most else []
-            self._sources = [one.detach() for one, _ in self._of]
-            self._copies = [torch.empty_like(one) for one in self._sources]
-        if not self._of:
-            return {}
-        with Unseen():
-            torch._foreach_copy_(self._copies, self._sources)
-        return {id(one): (one._version, copy) for one, copy in zip(parameters, self._copies, strict=True)}
-
-    def _fits(self, parameters: list[torch.Tensor]) -> bool:
-        return len(self._of) == len(parameters) and all(
-            one is known and one.data_ptr() == address and one.dtype == copy.dtype
-            for one, (known, address), copy in zip(parameters, self._of, self._copies, strict=True)
-        )
 
 
 def free_memory() -> int:

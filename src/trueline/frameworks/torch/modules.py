@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _FRAMES_AROUND = FRAMES + 1
-"""How many frames lie between what hears of a module and its caller: those of a splice, torch's ``_wrapped_call_impl``."""
+"""Frames between what hears of a module and its caller: those of a splice, and torch's ``_wrapped_call_impl``."""
 
 
 class ModuleWatch:
@@ -116,7 +116,7 @@ class ModuleWatch:
         if path is None or not self._watch.state.modules:
             if not self._watch.state.modules:
                 for name, child in module.named_modules():
-                    self._paths.setdefault(child, name)
+                    self._paths.setdefault(child, _without_wrappers(name))
             path = self._paths.get(module)
         if path is None:
             parent = self._watch.state.modules[-1][2]
@@ -127,3 +127,8 @@ class ModuleWatch:
         self._watch.selection.module(number, path)
         self._numbers[id(module)] = (weakref.ref(module), number)
         return number
+
+
+def _without_wrappers(path: str) -> str:
+    """The path of a module in the model as it was written: one that torch.compile wraps has its wrapper's place."""
+    return ".".join(part for part in path.split(".") if part != "_orig_mod")

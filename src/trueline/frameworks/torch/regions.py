@@ -57,7 +57,9 @@ TRACERS: dict[str, tuple[str, ...]] = {
     "torch._inductor.compile_fx": ("compile_fx", "compile_fx_aot"),
 }  # fmt: skip
 """Where a program is taken apart: our modes would become a part of what is made of it."""
-LATE = frozenset({COLLECTIVES, COMPILER, *TRACERS})
+WHOLE_BACKWARD = "torch._dynamo.compiled_autograd"
+"""Compiles a backward as a whole, with every hook at its nodes."""
+LATE = frozenset({COLLECTIVES, COMPILER, WHOLE_BACKWARD, *TRACERS})
 """Modules in which something is looked for; a program may import them at any time."""
 
 
@@ -79,8 +81,13 @@ def backwards() -> list[types.FunctionType]:
     return _functions(place, ("_engine_run_backward",)) or _functions("torch.autograd", ("backward", "grad"))
 
 
+def whole_backward() -> list[types.FunctionType]:
+    """The function that gives a context in which backwards are compiled as a whole."""
+    return _functions(WHOLE_BACKWARD, ("_enable",))
+
+
 def rules() -> list[types.FunctionType]:
-    """The function, written in Python, by which torch looks for an operator's rule for a dispatch mode, if it has one."""
+    """The function by which torch looks for an operator's rule for a dispatch mode; older versions have none."""
     return _functions("torch._library.simple_registry", ("find_torch_dispatch_rule",))
 
 
@@ -158,6 +165,7 @@ def compiled_name(function: Any) -> str:
 
 def hide_from_compiler(codes: list[types.CodeType]) -> None:
     """Has the compiler leave these alone when it comes across them as it runs a program."""
-    skip: Any = _at(sys.modules.get("torch._C._dynamo"), ["eval_frame", "skip_code"])
+    kernel = _at(sys.modules.get("torch._C._dynamo"), ["eval_frame"])
+    skip: Any = getattr(sys.modules.get(COMPILER), "skip_code", None) or getattr(kernel, "skip_code", None)
     for code in codes if skip is not None else ():
         skip(code)

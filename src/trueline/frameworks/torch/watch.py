@@ -106,6 +106,17 @@ class Watch(OptimizerScope):
             self.recorder.looking = looking
             self.recorder.epoch = self._epoch
 
+    @property
+    def backward_wanted(self) -> bool:
+        """Whether gradients are listened for at the nodes of graphs."""
+        return self._backward_wanted
+
+    @backward_wanted.setter
+    def backward_wanted(self, wanted: bool) -> None:
+        self._backward_wanted = wanted
+        if self.recorder is not None:
+            self.recorder.backward = int(wanted)
+
     def write(self, row: tuple[int, ...], visits: list[int]) -> None:
         """Writes down a call: a row of CALL_COLUMNS, and rows of VISIT_COLUMNS one after the other."""
         if self.sheets is not None:
@@ -177,9 +188,11 @@ class Watch(OptimizerScope):
         skip_first: bool = False,
         wait: bool = False,
         frames: int = 2 + FRAMES,
+        unless: Callable[[], bool] | None = None,
     ) -> Any:
         """Like ``call``, for functions that are entered with the modes on; they stay on inside. ``wait`` asks to
-        wait for a result that comes later before it is read. So many ``frames`` up the program made the call."""
+        wait for a result that comes later before it is read. So many ``frames`` up the program made the call.
+        ``unless`` is asked when it has returned: whether it need not be written down, since another call says it."""
         call = None
         try:
             call = self.begin(API, trait, args[1:] if skip_first else args, kwargs, frames + 1)
@@ -194,7 +207,8 @@ class Watch(OptimizerScope):
             raise
         if wait and hasattr(result, "wait"):
             result.wait()
-        self.ended(call, result)
+        if unless is None or not unless():
+            self.ended(call, result)
         return result
 
     def ended(self, call: OpenCall, result: Any) -> None:
