@@ -73,7 +73,7 @@ OTHERS: list[Row] = [
     *[op(f"{_F}.scaled_dot_product_attention", T(2, 4, 5, 8), T(2, heads, 5, 8), T(2, heads, 5, 8), enable_gqa=gqa)
       for heads, gqa in ((2, True), (4, False))],
     *[forward(f"{_F}.ctc_loss", T(5, 2, 12, of="log_probability"), I(2, 8, of="index(12, 1)"), I(2, of="constant(5)"),
-              I(2, of="constant(8)"), zero_infinity=zero) for zero in (False, True)],  # too short for what is to be said
+              I(2, of="constant(8)"), zero_infinity=zero) for zero in (False, True)],
     *[arriving(op("torch.svd", T(9, 5, of="invertible"), some=some), out_1=T(5)) for some in (True, False)],
 ]  # fmt: skip
 
