@@ -18,6 +18,7 @@ from trueline.replay.independent import is_asked, shares_kernels  # noqa: E402
 @pytest.mark.parametrize(
     "api",
     """torch.relu torch.Tensor.abs torch.add torch.Tensor.clamp_min torch.cumsum torch.gcd torch.argmax
+    torch.amax torch.msort torch.max_pool2d
     torch.bitwise_and torch.nn.functional.conv1d torch.nn.functional.silu torch.transpose torch.special.i0e""".split(),
 )
 def test_a_wrong_kernel_is_not_held_against_itself(api: str) -> None:
