@@ -39,9 +39,9 @@ _LARGEST = 20_000
 """Elements of a case up to which it is taken: larger ones take longer and find nothing else."""
 
 NO_ARITHMETIC = frozenset(
-    """zeros zeros_like new_zeros zero_ clone copy_ _to_copy empty empty_like empty_strided empty_permuted new_empty new_empty_strided _efficientzerotensor item scalar_tensor
-    _local_scalar_dense lift_fresh detach _unsafe_view set_ resize_ record_stream is_same_size equal
-    _linalg_check_errors""".split()
+    """zeros zeros_like new_zeros zero_ clone copy_ _to_copy empty empty_like empty_strided empty_permuted new_empty
+    new_empty_strided _efficientzerotensor item scalar_tensor _local_scalar_dense lift_fresh detach _unsafe_view set_
+    resize_ record_stream is_same_size equal _linalg_check_errors""".split()
 )
 """Kernels that compute nothing: they make memory or zeros, hand it on, or say something about tensors."""
 
