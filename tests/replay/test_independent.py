@@ -18,13 +18,24 @@ from trueline.replay.independent import is_asked, shares_kernels  # noqa: E402
 @pytest.mark.parametrize(
     "api",
     """torch.relu torch.Tensor.abs torch.add torch.Tensor.clamp_min torch.cumsum torch.gcd torch.argmax
-    torch.amax torch.msort torch.max_pool2d
     torch.bitwise_and torch.nn.functional.conv1d torch.nn.functional.silu torch.transpose torch.special.i0e""".split(),
 )
 def test_a_wrong_kernel_is_not_held_against_itself(api: str) -> None:
     seen = dict(patched.patched(api, 1, patched.APART))
     assert seen or api == "torch.transpose"  # a view has no kernel to be wrong
     assert [name for name, found in seen.items() if not found] == []
+
+
+@pytest.mark.parametrize(
+    ("api", "kernel"),
+    [
+        ("torch.amax", "aten.amax.default"),
+        ("torch.msort", "aten.sort.default"),
+        ("torch.max_pool2d", "aten.max_pool2d_with_indices.default"),
+    ],
+)
+def test_elements_that_are_chosen_by_a_rule_are_held_against_another_implementation(api: str, kernel: str) -> None:
+    assert dict(patched.patched(api, 1, patched.APART))[kernel]
 
 
 def test_a_gold_of_the_same_kernel_would_not_find_it() -> None:

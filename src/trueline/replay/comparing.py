@@ -229,8 +229,9 @@ class _Comparison:
             return Evidence(part, path, kind.name, array.shape, note=self._no_gold(part, path))
         ours = candidate.bits(part, path, kind, exact=exact)
         theirs = honest.bits(part, path, kind, exact=exact) if honest is not None and honest.has(part, path) else None
-        if self._is_the_same_answer(kind) or (self._all.apart and facts_of(self._case.api).exact):
-            theirs = None  # elements that are chosen or moved need no measure, and their rule asks for no trust
+        chosen = self._all.apart and part == _OUTPUT and facts_of(self._case.api).exact
+        if self._is_the_same_answer(kind) or chosen:
+            theirs = None  # elements that are chosen or moved need no measure
 
         def golds_of_moved() -> list[Gold]:
             return [one.gold(part, path, exact=exact) for one in moved() if one.has(part, path)]
