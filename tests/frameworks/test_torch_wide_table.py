@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from torch.utils._pytree import tree_leaves, tree_map  # noqa: E402
 
 from tests.frameworks.wide_cases import cases  # noqa: E402
+from trueline.frameworks.torch.execute_wide import wide_arithmetic  # noqa: E402
 from trueline.frameworks.torch.wide import Wide, narrow, run_wide  # noqa: E402
 from trueline.frameworks.torch.wide import tensor as wide  # noqa: E402
 from trueline.frameworks.torch.wide.table import ENTRIES  # noqa: E402
@@ -105,6 +106,28 @@ def test_agrees_with_float64(name: str, function: Callable[..., Any], args: tupl
             assert run.gradients[place] is None
         else:
             assert_near(name, answer, run.gradients[place])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.gcd,
+        torch.lcm,
+        torch.bitwise_and,
+        torch.bitwise_or,
+        torch.bitwise_xor,
+        torch.bitwise_left_shift,
+        torch.bitwise_right_shift,
+        torch.Tensor.__lshift__,
+        torch.Tensor.__rshift__,
+        lambda one, other: torch.bitwise_not(one) + other,
+    ],
+)
+def test_whole_numbers_agree(function: Callable[..., Any]) -> None:
+    one, other = torch.tensor([12, -7, 0, 255, 1 << 40]), torch.tensor([3, 5, 1, 7, 2])
+    with wide_arithmetic(apart=True):
+        found = function(one, other)
+    assert torch.equal(found, function(one, other))
 
 
 def test_every_entry_was_reached() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.browser import Browser
+from tests.report.browser import CHROMIUM, Browser
 from tests.web.every_page import FILES, IMAGE, Kind, look_around, texts_of, visit
 
 WIDTHS = (390, 820, 1300, 2560)
@@ -19,6 +19,8 @@ every_file = pytest.mark.parametrize("name", FILES)
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory, kinds: dict[str, Kind]) -> Iterator[tuple[Browser, Path]]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
     folder = tmp_path_factory.mktemp("wide")
     for name in FILES:
         kinds[name].file(folder)
