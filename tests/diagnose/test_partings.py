@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trueline.compare.graph import Behind
+from trueline.compare.graph import Behind, ValueGraph
 from trueline.diagnose.finding import Divergence
 from trueline.diagnose.joints import Region
 from trueline.diagnose.partings import Partings
@@ -21,13 +21,12 @@ class Graph:
         return value % 100
 
     def given(self, position: int) -> list[int]:
-        return [position - 1]
+        return [position - 1] if position else []
 
     def parts_of(self, value: int) -> list[int]:
         return []
 
-    def all_behind(self, values: list[int]) -> set[int]:
-        return {call for value in values for call in range(value % 100 + 1)}
+    all_behind = ValueGraph.all_behind
 
 
 def through(*calls: int, end: int | None = None, begins: dict[int, float] | None = None) -> Region:

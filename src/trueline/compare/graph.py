@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -320,9 +320,12 @@ class ValueGraph:
     def is_backward(self, position: int) -> bool:
         return bool(self._backward[position])
 
-    def all_behind(self, values: Iterable[int]) -> set[int]:
-        """The positions of all calls from which some values were made."""
-        waiting, seen, calls = list(values), set[int](), set[int]()
+    def all_behind(
+        self, values: Iterable[int], *, but: Iterable[int] = (), through: Container[int] | None = None
+    ) -> set[int]:
+        """The positions of all calls from which some values were made; ``but`` are values that are not followed, and
+        ``through`` says which calls alone are followed further."""
+        waiting, seen, calls = list(values), set(but), set[int]()
         while waiting:
             value = waiting.pop()
             if value in seen:
@@ -333,7 +336,8 @@ class ValueGraph:
                 waiting += self.parts_of(value)
             elif position not in calls:
                 calls.add(position)
-                waiting += self.given(position)
+                if through is None or position in through:
+                    waiting += self.given(position)
         return calls
 
     def behind(self, values: Iterable[int], stops: Callable[[int, int], bool]) -> Behind:

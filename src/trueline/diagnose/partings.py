@@ -108,17 +108,4 @@ class Partings:
 
 def _leads_to(graph: ValueGraph, ends: list[int], calls: set[int], right: set[int], wanted: set[int]) -> bool:
     """Whether some values were made by a call that is wanted, through some calls, and not by what was right."""
-    waiting, seen = list(ends), set(right)
-    while waiting:
-        value = waiting.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        position = graph.maker(value)
-        if position == NONE:
-            waiting += graph.parts_of(value)
-        elif position in wanted:
-            return True
-        elif position in calls:
-            waiting += graph.given(position)
-    return False
+    return not graph.all_behind(ends, but=right, through=calls).isdisjoint(wanted)

@@ -38,7 +38,9 @@ def state_evidence(
     case: Case, target: Target, machine: Executor, inputs: Inputs, honest: Executed
 ) -> Iterator[Evidence]:
     """Evidence of what a candidate kept; nothing where nothing was."""
-    again = _again(case, target, machine, inputs)
+    if not isinstance(machine, Repeating) or not is_asked(case, target) or (other := _others(case, machine)) is None:
+        return
+    again = machine.again(replace(case, backward=False), inputs, other)
     if again is None:
         return
     if again.raised:
@@ -46,7 +48,7 @@ def state_evidence(
         return
     problem = _changed(again)
     if not problem and _has_values(case):
-        problem = _stale(case, machine, again, honest)
+        problem = _stale(case, machine, other, again, honest)
     elif not problem and honest.conduct is not None and honest.conduct.draws:
         problem = _drew_the_same(again, machine, case, inputs)
     if problem:
@@ -58,13 +60,6 @@ def is_asked(case: Case, target: Target) -> bool:
     if sum(int(np.prod(spec.shape)) for spec in case.tensors) > _MOST_ELEMENTS or target.how or case.autocast:
         return False
     return covers(target.overrides, case.api) or int(case.key, 16) % _ONE_IN == 0
-
-
-def _again(case: Case, target: Target, machine: Executor, inputs: Inputs) -> Again | None:
-    if not isinstance(machine, Repeating) or not is_asked(case, target):
-        return None
-    other = _others(case, machine)
-    return None if other is None else machine.again(replace(case, backward=False), inputs, other)
 
 
 def _others(case: Case, machine: Executor) -> Inputs | None:
@@ -92,9 +87,7 @@ def _changed(again: Again) -> str:
     return ""
 
 
-def _stale(case: Case, machine: Executor, again: Again, honest: Executed) -> str:
-    other = _others(case, machine)
-    assert other is not None, "asked before"
+def _stale(case: Case, machine: Executor, other: Inputs, again: Again, honest: Executed) -> str:
     expected = machine.run(replace(case, backward=False), other, mode="honest")
     if not expected.returned:
         return ""
